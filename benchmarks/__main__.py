@@ -37,7 +37,7 @@ conformance
 simulator_conformance
     differences between compiled models on the simulator and their sources
 detections
-    objects of a quantized detector beside those of float32; repeats are cuttings to judge on
+    objects of a quantized detector beside those of float32; repeats are crops to evaluate
 trained
     trained detectors and readers of text on the chip beside float32; repeats likewise
 floors

@@ -103,7 +103,8 @@ def _means(inferences: Json) -> Iterator[str]:
     for link, row in inferences.items():
         yield (
             f"- {link}: geometric mean **{row['mean']:.3f}** of Google's times, the worst "
-            f"{row['most']:.3f}. Programs that take no time would have {row['floor']:.3f}.\n"
+            f"{row['most']:.3f}. Programs without any compute time would reach "
+            f"{row['floor']:.3f}.\n"
         )
 
 
@@ -154,14 +155,14 @@ def _random_models(tally: Json) -> str:
     text = (
         f"\n### Random models\n\n{tally['models']:,} models, {tally['segments']:,} parts with "
         f"{mapped:,} operators of {len(tally['mapped'])} kinds, {tally['bytes']:,} bytes compared: "
-        f"**{len(tally['failures'])} parts fail or differ**; the verifier of programs objects to "
+        f"**{len(tally['failures'])} parts fail or differ**; the verifier rejects "
         f"{len({seed for seed, _ in tally['unordered']})} more.\n\n"
     )
     operators = [(f"`{name}`", f"{count:,}") for name, count in sorted(tally["mapped"].items())]
     text += table(("operator", "on the chip"), operators)
     if tally["refused"]:
         refused = [(str(count), reason) for reason, count in sorted(tally["refused"].items())]
-        text += "\nWhat stayed on the host:\n\n" + table(("how often", "reason"), refused)
+        text += "\nOperators on the host:\n\n" + table(("number", "reason"), refused)
     if tally["failures"]:
         failures = [(str(seed), fault) for seed, fault in tally["failures"]]
         text += "\n" + table(("seed", "fault"), failures)
@@ -172,12 +173,13 @@ def _time_and_memory(apart: Json, bounds: Json) -> str:
     runs = apart["runs"]
     digests = {digest for run in runs for digest in run["digest"].split()}
     return (
-        f"\n### Time and memory\n\n`{apart['model']}` in {len(runs)} processes of their own, each "
-        f"with another seed of hashes, imports not counted: "
+        f"\n### Time and memory\n\n`{apart['model']}` in {len(runs)} separate processes, each with "
+        f"another hash seed, without imports: "
         f"{min(run['seconds'] for run in runs):.2f} s for the first compilation (bound "
         f"{bounds['seconds']:g} s), {min(run['again'] for run in runs):.2f} s for the second; the "
-        f"process holds {max(run['peak'] for run in runs) / 1e6:.0f} MB at its peak (bound "
-        f"{bounds['bytes'] / 1e6:.0f} MB), {max(run['baseline'] for run in runs) / 1e6:.0f} MB of "
-        f"them before it begins. {2 * len(runs)} compilations gave "
+        f"process takes {max(run['peak'] for run in runs) / 1e6:.0f} MB at its peak (bound "
+        f"{bounds['bytes'] / 1e6:.0f} MB), including "
+        f"{max(run['baseline'] for run in runs) / 1e6:.0f} MB before the first compilation. "
+        f"{2 * len(runs)} compilations gave "
         f"{f'{len(digests)} different results' if len(digests) > 1 else 'equal bytes'}.\n"
     )

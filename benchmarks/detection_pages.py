@@ -23,9 +23,9 @@ def measures_tables(results: Json) -> str:
         for name, entry in zip(results["pictures"], results["simulated"], strict=True)
     ]
     return (
-        f"\n{table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
-        f"pictures, in which float32 finds {results['exact']} objects. Calibrated on "
-        f"{results['calibrated']} cuttings of {len(results['calibration'])} others.\n\n"
+        f"\n{table(header, rows)}\n{results['judged']} crops of {len(results['pictures'])} "
+        f"pictures, in which the float32 model finds {results['exact']} objects. Calibrated on "
+        f"{results['calibrated']} crops of {len(results['calibration'])} other pictures.\n\n"
         f"{table(seen, beside)}\n"
     )
 
@@ -46,7 +46,7 @@ def trained_table(results: Json) -> str:
     """How far trained models agree."""
     rows: Sequence[Json] = results["rows"]
     header = (
-        "model", "package", "pixels", "cuttings", "objects", "mAP at 0.5 to 0.95", "mAP at 0.5",
+        "model", "package", "pixels", "crops", "objects", "mAP at 0.5 to 0.95", "mAP at 0.5",
     )  # fmt: skip
     boxes = [
         (
@@ -58,7 +58,7 @@ def trained_table(results: Json) -> str:
         for row in rows
         if "map" in row
     ]
-    reading = ("model", "package", "pixels", "cuttings", "characters", "read alike", "SNR")
+    reading = ("model", "package", "pixels", "crops", "characters", "read the same", "SNR")
     texts = [
         (
             *_about(row),

@@ -80,7 +80,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
 
     Args:
         progress: called with what is under way.
-        repeats: cuttings of each picture to judge on, 0 for the usual number.
+        repeats: crops of each picture for the evaluation, 0 for the usual number.
 
     Returns:
         pictures on which the simulated chip lists other objects than the reference.
@@ -145,7 +145,7 @@ def splits(judging: int = JUDGING) -> dict[str, tuple[list[Floats], list[Floats]
     """Cuttings to calibrate and to judge on, those of `measure` and of other pictures.
 
     Args:
-        judging: cuttings of each picture to judge on.
+        judging: crops of each picture for the evaluation.
     """
     exchanged = CALIBRATION[:_EXCHANGED]
     parts = {
@@ -235,11 +235,11 @@ def _variants(
     return {
         "one output, one scale": lambda: joined(Mixed.KEEP),
         "boxes and scores joined in float32": lambda: joined(Mixed.FLOAT),
-        "head recognised, ranges of extrema": lambda: heads(ranges),
-        "ranges by what SiLU makes of values": lambda: heads(whole),
-        "scores from below the threshold on": lambda: heads(whole, "scores"),
-        "nothing of objects' features cut off": lambda: heads(whole, "scores", "features"),
-        "boxes in the range of objects', in 2 parts": lambda: heads(whole, *_ALL),
+        "head recognised, ranges from extrema": lambda: heads(ranges),
+        "ranges weighted by the effect of SiLU": lambda: heads(whole),
+        "scores limited to those near or above the threshold": lambda: heads(whole, "scores"),
+        "features of objects not clipped": lambda: heads(whole, "scores", "features"),
+        "boxes with the range of objects' boxes, in 2 parts": lambda: heads(whole, *_ALL),
         "far outliers in up to 6 parts": lambda: heads(QuantizeOptions(), *_ALL),
     }
 

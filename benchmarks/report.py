@@ -50,7 +50,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
         "given without quantization. Imports are not counted, except for the command.\n\n"
     )
     text += table(
-        ("what", "time", "ratio to ours", "program"),
+        ("task", "time", "ratio to FitzRoy", "program"),
         [
             (
                 f"FitzRoy, `{compiling['model']}`, median of {ours['count']}",
@@ -80,9 +80,9 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
     )
     text += f"\n{machine_line(compiling)}\n\n## Run\n\n"
     text += (
-        "One inference on one thread; both runtimes take turns. Medians of the bare execution, "
-        "measured next to the runtime. LiteRT uses its XNNPACK delegate. The ratio is our time "
-        "divided by LiteRT's.\n\n"
+        "One inference on one thread; both runtimes take turns. Medians of the execution alone, "
+        "measured inside the process of the runtime. LiteRT uses its XNNPACK delegate. The ratio "
+        "is FitzRoy's time divided by LiteRT's.\n\n"
     )
     text += table(
         ("model", "uint8 policy", "FitzRoy", "LiteRT", "ratio", "target"),
@@ -100,8 +100,8 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
     )
     text += f"\n{machine_line(running)}\n\n## Memory\n\n"
     text += (
-        "What a compilation takes at its peak beyond what the process held before, the program "
-        "included.\n\n"
+        "Peak memory of a compilation, including the program, minus the memory that the process "
+        "used before.\n\n"
     )
     text += table(
         ("model", "size", "resident", "ratio to the model", "traced allocations", "ratio"),
@@ -118,12 +118,12 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
     )
     text += f"\n{machine_line(memory)}\n\n## Compiled Edge TPU models\n\n"
     text += (
-        "Medians in a warm process; both sides take turns. The ratio is our time divided by that "
-        "of the peer, which is in C where it is not FitzRoy itself: it says what Python costs, "
-        "and nothing about another tool for these files.\n\n"
+        "Medians in a warm process; both sides take turns. The ratio is FitzRoy's time divided by "
+        "that of the peer. Unless the peer is FitzRoy itself, it is in C: the ratio shows the cost "
+        "of Python, and does not compare with another tool for these files.\n\n"
     )
     text += table(
-        ("what", "model", "FitzRoy", "bound", "peer", "peer's time", "ratio"),
+        ("task", "model", "FitzRoy", "bound", "peer", "peer's time", "ratio"),
         [
             (
                 case["what"],
@@ -139,11 +139,11 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
     )
     text += f"\n{machine_line(edgetpu)}\n\n## Simulator\n\n"
     text += (
-        "One inference in functional mode: a chip that holds the parameters already runs the main "
-        "executable, from reading the program to the last byte of the outputs. A fixed piece of "
-        "numpy work, products and gathers, takes its turn with every inference; the ratio is that "
-        "of the fastest times, and is what to compare between machines. Bounds are a third of "
-        "what an implementation without any thought of speed takes on a machine like this.\n\n"
+        "One inference in functional mode: a chip with cached parameters runs the main executable, "
+        "from reading the program to the last byte of the outputs. A fixed amount of numpy work "
+        "(products and gathers) alternates with the inferences. The ratio is that of the fastest "
+        "times; compare it between machines. Bounds are a third of the time of a naive "
+        "implementation on a machine like this.\n\n"
     )
     text += table(
         ("model", "median", "fastest", "bound", "numpy work", "ratio"),
@@ -194,7 +194,7 @@ def driver(results: Json) -> str:
         f"\nBounds: {bounds['microseconds_per_transfer']:g} us per transfer, ratio "
         f"{bounds['ratio']:g}. The ratio is that of the fastest of {results['repeats']} "
         "measurements.\n\nOn a device that takes "
-        f"{1000 * results['latency']:g} ms for its program, and whose answers are copied:\n\n"
+        f"{1000 * results['latency']:g} ms for its program, with answers that are copied:\n\n"
     )
     text += table(
         ("model", "transfers", "bytes in", "bytes out", "CPU time of an inference"),
@@ -222,7 +222,7 @@ def fault_campaign(results: Json) -> str:
         f"\n{results['sessions']:,} sessions of seed {results['seed']}, "
         f"{results['transfers']:,} transfers, and {count:,} sessions with one fault, at every "
         f"fifth transfer of a session; together {results['cpu_seconds']:,} s of CPU time. "
-        f"**{bad} of them ended as none may.** Nothing ended "
+        f"**{bad} of them ended in a way that must not happen.** Nothing ended "
         f"more than {results['latest_seconds']:.2f} s of simulated time after its deadline.\n\n"
     )
     text += tables(results) + tables(one)
@@ -310,8 +310,9 @@ def twin(results: Json) -> str:
     first = results["proof"]["first_seed"]
     text = (
         f"\n{table(*speeds(results))}\n{machine_line(results)}\n\n"
-        "Bytes of outputs of the twin, beside those of the simulated chip and of the meaning of\n"
-        f"operators (random models from seed {first:,}):\n\n{table(*proofs(results))}\n"
+        "Output bytes of the twin, compared with those of the simulated chip and of the\n"
+        f"operators' numpy semantics (random models from seed {first:,}):\n\n"
+        f"{table(*proofs(results))}\n"
         f"{refusals(results)}\n"
     )
     return renewed("simulator.md", text, "twin")

@@ -25,8 +25,8 @@ def hosts(results: Json) -> str:
     aims, judged = results["aims"], results["judged"]
     everything = judged["all"]
     text = (
-        f"\n**{everything['rows']:.0f} predictions of rows that had no part in the constants: mean "
-        f"error {everything['mean']:.1f} % (aim {aims['mean']:g} %), largest "
+        f"\n**{everything['rows']:.0f} predictions of rows that were not used for the constants: "
+        f"mean error {everything['mean']:.1f} % (aim {aims['mean']:g} %), largest "
         f"{everything['largest']:.1f} % (aim {aims['largest']:g} %).**\n\n"
     )
     text += table(
@@ -53,7 +53,7 @@ def hosts(results: Json) -> str:
         ("model", "host", "part", "measured", "chip", "operators", "estimate", "error", "judging"),
         [_whole_row(row) for row in results["whole"]],
     )
-    text += "\n### Rows whose package is not at hand\n\n"
+    text += "\n### Rows without an available package\n\n"
     text += table(
         ("model", "host", "measured"),
         [
@@ -120,11 +120,11 @@ def timing(results: Json) -> str:
             ],
         )
     text += (
-        "\nDense layers and PoseNet at `high` were measured on a host that is not named; they are "
-        "compared with one that has the same link.\n\n"
-        "Four large convolutions judge by differences only, since nothing is known of their host. "
-        "Two of them are at hand, of different kinds; the difference between these is no "
-        "measurement of size and not counted:\n\n"
+        "\nDense layers and PoseNet at `high` were measured on an unnamed host; they are compared "
+        "with a host that has the same link.\n\n"
+        "Four large convolutions are compared only by differences, since nothing is known about "
+        "their host. Two of them are available, of different kinds; the difference between these "
+        "two does not measure size and is not counted:\n\n"
     )
     text += table(
         ("longer", "shorter", "measured difference", "modelled", "error"),
@@ -140,12 +140,12 @@ def timing(results: Json) -> str:
         ],
     )
     text += (
-        "\n### Not covered\n\nRows that judge, but whose program is not at hand: "
+        "\n### Not covered\n\nTest rows without an available program: "
         + ", ".join(f"`{name}`" for name in results["missing"]["programs"])
-        + ". Rows of hosts that have no model: "
+        + ". Rows of hosts without a model: "
         + "; ".join(f"{host} ({count})" for host, count in results["missing"]["hosts"].items())
         + ".\n\n### The chip alone\n\nFrom the last input to the first output in USB traces of a "
-        "Jetson Nano at 10 W, less the 17 µs that a program without work takes there.\n\n"
+        "Jetson Nano at 10 W, minus the 17 µs of an empty program there.\n\n"
     )
     text += table(
         ("model", "measured", "modelled"),
@@ -159,8 +159,8 @@ def timing(results: Json) -> str:
         ],
     )
     text += (
-        "\nCycles with a host that is never waited for, beside the sum over phases that the "
-        "constants come from. That sum leaves out activation infeeds, outfeeds and conversions, "
+        "\nCycles with an infinitely fast host, compared with the sum over phases from which the "
+        "constants were derived. That sum leaves out activation infeeds, outfeeds and conversions, "
         "so it says little about programs that mostly move data.\n\n"
     )
     text += table(

@@ -44,8 +44,8 @@ def _rate(milliseconds: float) -> str:
 def proofs(results: Json) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of what was compared."""
     header = (
-        "models", "of them compared", "images each", "bytes", "other on the simulated chip",
-        "other by the operators' meaning",
+        "models", "compared", "images each", "bytes", "differing from the simulated chip",
+        "differing from the numpy semantics",
     )  # fmt: skip
     rows: list[tuple[str, ...]] = []
     for key, what in _WHAT.items():
