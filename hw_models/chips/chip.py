@@ -151,11 +151,11 @@ class Timing(Part):
     parameters_loaded: Quantity[float] = Quantity(
         "from the last parameter byte to the completion event", "us"
     )
-    host_fifo: Quantity[int] = Quantity("data on its way between host and chip", "byte")
+    host_fifo: Quantity[int] = Quantity("data in transit between host and chip", "byte")
     long_chunk: Quantity[int] = Quantity(
-        "instructions of more than this make the USB port pause", "byte"
+        "size of instructions above which the USB port pauses", "byte"
     )
-    long_chunk_pause: Quantity[float] = Quantity("that pause", "us")
+    long_chunk_pause: Quantity[float] = Quantity("duration of this pause", "us")
     csr_access: Quantity[float] = Quantity("access to a register over USB", "us")
     open: Quantity[float] = Quantity("all register accesses of opening", "ms")
     close: Quantity[float] = Quantity("all register accesses of closing", "ms")

@@ -23,29 +23,31 @@ class Host(Part):
     meanwhile. Outputs are read while they come, and put in order after the last byte.
     """
 
-    bus: Quantity[str] = Quantity("how it reaches the chip")
-    fixed: Quantity[float] = Quantity("per inference", "ms")
-    link: Quantity[float] = Quantity("instructions and inputs on the link", "MB/s")
-    stream: Quantity[float] = Quantity("parameters on the link", "MB/s")
+    bus: Quantity[str] = Quantity("connection to the chip")
+    fixed: Quantity[float] = Quantity("time per inference", "ms")
+    link: Quantity[float] = Quantity("rate of instructions and inputs on the link", "MB/s")
+    stream: Quantity[float] = Quantity("rate of parameters on the link", "MB/s")
     large: Quantity[float] = Quantity(
-        "before instructions, an input or parameters of more than 64 KiB", "us"
+        "extra time before instructions, an input or parameters of more than 64 KiB", "us"
     )
     prepare: Quantity[float] = Quantity(
-        "per byte of an input or parameters of more than 64 KiB, before they move", "ns"
+        "preparation time per byte of an input or parameters of more than 64 KiB", "ns"
     )
-    prepare_instructions: Quantity[float] = Quantity("the same for instructions", "ns")
-    output_byte: Quantity[float] = Quantity("per byte of outputs", "ns")
-    read: Quantity[int] = Quantity("bytes of a read at which that is so", "byte")
+    prepare_instructions: Quantity[float] = Quantity(
+        "preparation time per byte of instructions", "ns"
+    )
+    output_byte: Quantity[float] = Quantity("time per byte of outputs", "ns")
+    read: Quantity[int] = Quantity("size of a read for which `output_byte` holds", "byte")
     output_piece: Quantity[float] = Quantity(
-        "per position in y and x of outputs, put in order", "ns"
+        "time to reorder outputs, per position in y and x", "ns"
     )
-    doze: Quantity[float] = Quantity("wait after which the host saves power", "ms")
-    wake: Quantity[float] = Quantity("to wake up from that", "ms")
+    doze: Quantity[float] = Quantity("idle time after which the host saves power", "ms")
+    wake: Quantity[float] = Quantity("time to wake up from power saving", "ms")
     compute: Quantity[float] = Quantity(
-        "operators that stay on the host, in multiples of what they take a reference processor"
+        "time of operators on the host, relative to a reference processor"
     )
     element: Quantity[float] = Quantity(
-        "per element that such operators only move or convert", "ns"
+        "time per element of operators that only move or convert", "ns"
     )
 
 
@@ -53,14 +55,16 @@ class Host(Part):
 class Driver(Part):
     """A user-space driver: how it moves data, and what it takes itself."""
 
-    buses: Quantity[tuple[str, ...]] = Quantity("buses that it knows")
-    overhead: Quantity[float] = Quantity("per inference, beyond that of libedgetpu", "ms")
-    in_flight: Quantity[int] = Quantity("transfers to the chip that it hands over at a time")
-    idle: Quantity[float] = Quantity(
-        "before instructions, an input or parameters if nothing else is under way", "us"
+    buses: Quantity[tuple[str, ...]] = Quantity("supported buses")
+    overhead: Quantity[float] = Quantity(
+        "time per inference in addition to that of libedgetpu", "ms"
     )
-    read: Quantity[int] = Quantity("bytes of outputs that it reads at a time", "byte")
-    read_high: Quantity[int] = Quantity("the same over USB 2", "byte")
+    in_flight: Quantity[int] = Quantity("number of transfers to the chip in flight at a time")
+    idle: Quantity[float] = Quantity(
+        "time before instructions, an input or parameters if no other transfer is in flight", "us"
+    )
+    read: Quantity[int] = Quantity("size of a read of outputs", "byte")
+    read_high: Quantity[int] = Quantity("size of a read of outputs over USB 2", "byte")
 
     def output_byte(self, host: Host) -> float:
         """Nanoseconds per byte of outputs on a host.

@@ -533,7 +533,7 @@ class Endpoint(Part):
 
     address: Quantity[int] = Quantity("address; 0x80 is set towards the host")
     transfer: Quantity[TransferType] = Quantity("kind of transfers")
-    role: Quantity[str] = Quantity("what it carries")
+    role: Quantity[str] = Quantity("data that it carries")
     message: Quantity[int] = Quantity("size of the host's transfers at super speed", "byte")
 
 
@@ -554,13 +554,13 @@ class UsbPort(Part):
     super_packet: Quantity[int] = Quantity("packet of a bulk endpoint, super speed", "byte")
     super_burst: Quantity[int] = Quantity("packets in a burst, super speed")
     high_packet: Quantity[int] = Quantity("packet of a bulk endpoint, high speed", "byte")
-    super_output: Quantity[int] = Quantity("packet of outputs that the driver sets", "byte")
-    high_output: Quantity[int] = Quantity("the same at high speed", "byte")
+    super_output: Quantity[int] = Quantity("packet size for outputs, set by the driver", "byte")
+    high_output: Quantity[int] = Quantity("packet size for outputs at high speed", "byte")
     super_power: Quantity[int] = Quantity("bMaxPower, super speed", "8 mA")
     high_power: Quantity[int] = Quantity("bMaxPower, high speed", "2 mA")
     most_out: Quantity[int] = Quantity("largest transfer of the driver to the device", "byte")
-    out_in_flight: Quantity[int] = Quantity("transfers to the device under way at a time")
-    output_reads: Quantity[int] = Quantity("reads of outputs under way at a time")
+    out_in_flight: Quantity[int] = Quantity("transfers to the device in flight at a time")
+    output_reads: Quantity[int] = Quantity("reads of outputs in flight at a time")
     control_timeout: Quantity[int] = Quantity("time limit of control transfers", "ms")
     reset_settle: Quantity[int] = Quantity("time to wait after a reset", "ms")
     open_attempts: Quantity[int] = Quantity("attempts of the driver to open the device")
