@@ -63,12 +63,12 @@ def envelope() -> str:
         NOTICE + "# Envelope of published programs\n",
         _ENVELOPE,
         "## Ranges\n",
-        "*Published* has the values in the compiled models from which the ranges were measured, with",
-        "the number of places and programs. If a bound is wider than these values, it comes from a",
-        "survey of 318 published programs of runtime versions 10 to 14. *FitzRoy* has the values in",
-        f"programs of FitzRoy's code generator in default mode: {results['programs']} programs, for",
-        f"the {results['sources']} quantized models of the corpus and {results['random_models']}",
-        "random models.\n",
+        "*Published* has the values in the compiled models from which the ranges were measured,",
+        "with the number of places and programs. If a bound is wider than these values, it comes",
+        "from a survey of 318 published programs of runtime versions 10 to 14. *FitzRoy* has the",
+        f"values in programs of FitzRoy's code generator in default mode: {results['programs']}",
+        f"programs, for the {results['sources']} quantized models of the corpus and",
+        f"{results['random_models']} random models.\n",
         *table(
             (
                 "property",
