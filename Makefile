@@ -13,14 +13,14 @@ PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 .PHONY: demo demo-detector models check test lint format bench docs site clean help
 
 help:
-	@echo "make demo    compile the digits model for the Edge TPU, run it on the simulated chip"
+	@echo "make demo    compile the digits model for the Edge TPU and run it on the simulated chip"
 	@echo "make demo-detector  the same for a detector: from float32 to boxes in pictures"
-	@echo "make models  hold the digits model to examples/ci/digits.toml"
-	@echo "make check   lint, and the tests that are quick: while you work"
+	@echo "make models  check the digits model against examples/ci/digits.toml"
+	@echo "make check   lint and the quick tests, for use while you work"
 	@echo "make test    run the tests on all cores (JOBS=1 for one; PYTEST_ARGS=... is passed on)"
 	@echo "make lint    style, format, types, layers"
 	@echo "make format  format the code"
-	@echo "make bench   measure against peers and write benchmarks/results"
+	@echo "make bench   run the benchmarks and write benchmarks/results"
 	@echo "make docs    regenerate the generated pages of docs/"
 	@echo "make site    build the documentation site in build/site"
 	@echo "make clean   remove .venv and build"
