@@ -45,7 +45,7 @@ def test_what_leaves_the_envelope_is_named(fitzroy: Run, digits: Path, compiled:
     assert found["slot-register"]["outside"] > 0
     assert set(found["slot-register"]["first"]) == {"package", "executable", "chunk", "bundle"}
     text = fitzroy("inspect", compiled, "--envelope").out
-    assert "slot-register: Slots may reach a part" in text
+    assert "slot-register: Slots may only have access" in text
     assert "To stay inside: use lower registers" in text
     [part] = fitzroy("compile", digits, "--json").json["subgraphs"]
     (item,) = [one for one in part["envelope"] if one["property"] == "slot-register"]

@@ -96,7 +96,7 @@ def controls() -> Iterator[Probe]:
     yield probe(
         "control-copy",
         "a copy through the op engine",
-        "the set-up computes: products, one output a step",
+        "the setup computes: products, one output per step",
         _pointwise("scale=1 maximum=255"),
         _rows(identity(), row),
         row,
@@ -121,7 +121,7 @@ def _control_products(row: Array) -> Iterator[Probe]:
     yield probe(
         "control-products",
         "products of four elements with zero points on both sides",
-        "unsigned elements less their zero points, summed in each lane",
+        "unsigned elements minus their zero points, summed in each lane",
         _pointwise(
             f"scale={2.0**-10} maximum=127 minimum=-128 output_zero_point=128",
             zero_points="c_zero_point=100 a_zero_point=7",
@@ -455,8 +455,8 @@ def _rounding() -> Iterator[Probe]:
     thirds = np.where(_RAMP % 4 == 2, _RAMP + 1, _RAMP).astype(np.uint8)
     yield probe(
         "round-nearest",
-        "outputs near an integer, but no halves",
-        "whether the output stage rounds to the nearest integer at all",
+        "outputs near an integer, but not exactly half",
+        "whether the output stage rounds to the nearest integer",
         _pointwise("scale=0.25 maximum=255"),
         _rows(identity(), thirds),
         stage(thirds.astype(np.int64), scale=0.25),
@@ -480,8 +480,8 @@ def _limits() -> Iterator[Probe]:
     signed = _RAMP.astype(np.int64) - 128
     yield probe(
         "clamp",
-        "a clamp whose limits are no integers",
-        "whether both limits hold before rounding",
+        "a clamp with limits that are not integers",
+        "whether both limits are applied before rounding",
         _pointwise("scale=1 maximum=200.6 minimum=10.3"),
         _rows(identity(), _RAMP),
         stage(_RAMP.astype(np.int64), minimum=10.3, maximum=200.6),
@@ -551,7 +551,7 @@ def _precision() -> Iterator[Probe]:
     acc = 255 * row.astype(np.int64)
     yield probe(
         "scale-in-float32",
-        "a product that only float32 rounds to a half",
+        "a product that becomes exactly half only in float32",
         "whether sum times scale is rounded to float32 before it is rounded to an integer",
         _pointwise(f"scale={real(scale)} maximum=255"),
         _rows(identity(255), row),
@@ -729,7 +729,7 @@ def _functions() -> Iterator[Probe]:
     steep, x = _steep()
     yield probe(
         "table-in-float32",
-        "polynomials whose terms are far larger than their sum",
+        "polynomials with terms far larger than their sum",
         "whether every step of Horner's rule is rounded to float32",
         _curved(steep, f"scale=0.73 {_WIDE_OPEN}"),
         _rows(identity(), np.resize(x, 256)),
@@ -827,8 +827,8 @@ def properties() -> Iterator[Probe]:
         2,
         3,
         properties=("partial-sum-run", "partial-sum-revisit"),
-        title="partial sums whose row comes again after two steps",
-        settles="whether a sum is there when its row is used again at once",
+        title="partial sums that reuse their row after two steps",
+        settles="whether a sum is available when its row is reused at once",
     )
     yield _partial_sums(
         "short-sums",
@@ -863,8 +863,8 @@ def _self_read() -> Probe:
     row = noise(256, 91)
     return probe(
         "self-read",
-        "an operation that reads words which it writes",
-        "whether writes arrive although the same operation reads there, where values do not matter",
+        "an operation that reads words that it writes",
+        "whether writes arrive if the same operation reads there (values do not matter)",
         sketch,
         _rows(weights(), row),
         np.concatenate([row[:4], np.full(252, 7, np.uint8)]),
@@ -887,8 +887,8 @@ def _resizes() -> Iterator[Probe]:
     even = image & 0xF0
     yield probe(
         "resize-nearest",
-        "the nearest pixel of an image, twice the size",
-        "whether resizing takes the pixel that the fields say",
+        "nearest-neighbour resizing to twice the size",
+        "whether resizing selects the pixel given by the fields",
         _resize("nearest", 1, start=33, scale=1.0),
         _rows(image.reshape(-1)),
         _nearest(image),
@@ -896,8 +896,8 @@ def _resizes() -> Iterator[Probe]:
     exact, _ = _bilinear(even)
     yield probe(
         "resize-bilinear",
-        "an image between four pixels each, without exact halves",
-        "whether resizing weighs pixels as the fields say",
+        "bilinear resizing without exact halves",
+        "whether resizing weights pixels as given by the fields",
         _resize("", 2, start=32, scale=2.0**-14),
         _rows(even.reshape(-1)),
         exact,
@@ -905,7 +905,7 @@ def _resizes() -> Iterator[Probe]:
     to_even, up = _bilinear(image)
     yield probe(
         "resize-halves",
-        "an image between four pixels each, with exact halves",
+        "bilinear resizing with exact halves",
         "how resizing rounds exact halves",
         _resize("", 2, start=32, scale=2.0**-14),
         _rows(image.reshape(-1)),

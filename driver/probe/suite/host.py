@@ -86,9 +86,14 @@ def _chunks(slug: str, *, fence: bool) -> Probe:
     data = noise(512, 202)
     return probe(
         slug,
-        "a program of two chunks" + ("" if fence else ", the second of which begins at once"),
+        "a program of two chunks"
+        + ("" if fence else ", without a fence at the start of the second"),
         "whether a chunk "
-        + ("finds memory as it was left" if fence else "may begin without a fence of the tiles"),
+        + (
+            "finds the memory of the previous chunk unchanged"
+            if fence
+            else "may start without a fence of the tiles"
+        ),
         sketch,
         data,
         data[256:],
@@ -208,7 +213,7 @@ def _two_runs() -> Probe:
     words = noise(512, 211).view("<u4")
     return probe(
         "descriptor-before-relay",
-        "a descriptor of two runs of pushes, issued before the words are there",
+        "one descriptor for two runs of pushes, issued before the words exist",
         "whether a descriptor may wait, and be served by more than one run",
         sketch,
         words,
@@ -264,7 +269,7 @@ def _stored_words() -> Probe:
     out[:, :4] = np.array(words, "<u4").reshape(2, 4)
     return probe(
         "stored-word-infeed",
-        "words that are sent to a tile directly after they were stored",
+        "words that are sent to a tile immediately after they are stored",
         "whether an infeed waits for stores of the scalar core",
         sketch,
         rows,
@@ -306,8 +311,8 @@ def _short_rows() -> Probe:
     data = noise(6 * 256, 214)
     return probe(
         "short-ring-rows",
-        "rows of four words that arrive where longer ones were",
-        "whether a short row of the ring leaves the rest of a wide row as it was",
+        "rows of four words over longer previous ones",
+        "whether a short row of the ring leaves the rest of a wide row unchanged",
         _scalar_rows(4, 16),
         data,
         _scalar_rows_out(data, 4, 16),
@@ -319,7 +324,7 @@ def _wide_scalar_rows() -> Probe:
     return probe(
         "long-scalar-rows",
         "rows of sixteen words from scalar memory",
-        "whether the infeed makes rows of more than four words from scalar memory",
+        "whether the infeed can make rows of more than four words from scalar memory",
         _scalar_rows(16, 32),
         data,
         _scalar_rows_out(data, 16, 32),
@@ -342,8 +347,8 @@ def _far_infeed() -> Probe:
     data = noise(size, 216)
     return probe(
         "far-infeed",
-        "an infeed that begins beyond its buffer",
-        "whether addresses of the stream buffer wrap however large they are",
+        "an infeed that starts beyond its buffer",
+        "whether addresses of the stream buffer wrap, whatever their size",
         sketch,
         data,
         data,
@@ -366,7 +371,7 @@ def _close_descriptors() -> Probe:
     return probe(
         "close-descriptors",
         "descriptors eleven bundles apart",
-        "whether a descriptor may be written while the one before is on its way",
+        "whether a descriptor may be written while the previous one is being sent",
         sketch,
         data,
         {f"y{number}": data[64 * number : 64 * number + 64] for number in range(4)},
@@ -390,8 +395,8 @@ def _open_descriptors() -> Probe:
     data = noise(count * size, 218)
     return probe(
         "open-descriptors",
-        "28 inputs that are asked for at once",
-        "how many descriptors wait for the host before one is lost",
+        "28 inputs that are requested at once",
+        "how many descriptors can wait for the host before one is lost",
         sketch,
         {f"x{number:02}": data[size * number : size * (number + 1)] for number in range(count)},
         data[: 6 * 256],
@@ -414,7 +419,7 @@ def _waiting_outfeeds() -> Probe:
     return probe(
         "waiting-outfeeds",
         "112 outfeeds that wait for their rows",
-        "how many outfeeds wait before the scalar core is held back, or one is lost",
+        "how many outfeeds can wait before the scalar core stalls, or one is lost",
         sketch,
         data,
         np.tile(data, count // 8),
@@ -525,7 +530,7 @@ def _deep_queue(slug: str, count: int) -> Probe:
     return probe(
         slug,
         f"{count} consumers of a tile that wait for its own message",
-        "whether a queue of a tile holds as many instructions, and the message after them begins",
+        "whether a queue of a tile holds that many instructions, and the message after them starts",
         sketch,
         data,
         data,

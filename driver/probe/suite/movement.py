@@ -37,7 +37,7 @@ def _echo() -> Probe:
     return probe(
         "control-echo",
         "two rows to a tile and back",
-        "the set-up works: instructions, inputs, outputs and interrupts arrive",
+        "the setup works: instructions, inputs, outputs and interrupts arrive",
         sketch,
         data,
         data,
@@ -62,7 +62,7 @@ def _streamed() -> Probe:
     return probe(
         "control-parameters",
         "parameters streamed to a tile",
-        "the host serves parameters beside inputs",
+        "the host serves parameters as well as inputs",
         sketch,
         {},
         data,
@@ -154,8 +154,8 @@ def _prefix_rows() -> Probe:
     out = np.concatenate([rows[2:, 0], rows[:, 1:].reshape(8, 256)])
     return probe(
         "control-prefix-rows",
-        "rows of which every third one goes to two other places in turn",
-        "a prefix comes before every run, moves by its step, and goes back to its base",
+        "rows, every third of which goes alternately to two other places",
+        "a prefix precedes every run, moves by its step, and returns to its base",
         sketch,
         rows.reshape(-1),
         out.reshape(-1),
@@ -183,7 +183,7 @@ def _prefix_words() -> Probe:
     out[0x30:0x38], out[16:36] = words[:8], words[8:28]
     return probe(
         "control-prefix-words",
-        "a row whose first words go elsewhere",
+        "a row with first words that go elsewhere",
         "words of a prefix come first and count among those of the row",
         sketch,
         words,
@@ -214,8 +214,8 @@ def _transposed_bytes() -> Probe:
     return probe(
         "control-transpose-bytes",
         "groups of four words transposed as bytes",
-        "lanes hold one channel of four pixels; a group that is not complete ends with zeros, and "
-        "so does the row",
+        "lanes contain one channel of four pixels; an incomplete group is padded with zeros, and "
+        "so is the row",
         sketch,
         data,
         out.reshape(-1),
@@ -244,7 +244,7 @@ def _transposed_halfwords() -> Probe:
     return probe(
         "control-transpose-halfwords",
         "groups of two words transposed as halfwords",
-        "lanes hold one halfword of two words each",
+        "lanes contain one halfword of two words each",
         sketch,
         words,
         out,
@@ -393,7 +393,7 @@ def _row_rest() -> Probe:
     out[:8] = words[8:16]
     return probe(
         "short-row-rest",
-        "a row of eight words where one of 64 was",
+        "a row of eight words over a previous one of 64",
         "whether the rest of a row becomes zero",
         sketch,
         words,
@@ -444,7 +444,7 @@ def _high_words() -> Probe:
     return probe(
         "narrow-above-128-kib",
         "words above 128 KiB of narrow memory",
-        "whether all 192 KiB are there, and nothing below is the same memory",
+        "whether all 192 KiB exist and do not alias lower addresses",
         sketch,
         data,
         np.concatenate([data[:256], data[512:768]]),
@@ -462,7 +462,7 @@ def _high_rows() -> Probe:
     return probe(
         "last-wide-rows",
         "the last rows of wide memory",
-        "whether there are 2,080 rows, and none is another one",
+        "whether 2,080 rows exist and do not alias each other",
         sketch,
         {"high": high, "low": low},
         {"a": high, "b": low},
@@ -486,7 +486,7 @@ def _negative_strides() -> Probe:
         out[row, :8] = words[[127 - 16 * row - 8 * j - k for j in range(2) for k in range(4)]]
     return probe(
         "negative-strides",
-        "words taken backwards",
+        "words in reverse order",
         "whether strides are signed in every loop",
         sketch,
         words,
@@ -518,8 +518,8 @@ def _credit_by_time() -> Probe:
     words = noise(512, 118).view("<u4")
     return probe(
         "credit-by-time",
-        "a row that only time keeps from being written over",
-        "whether a conversion takes a row before the next message of the ring arrives",
+        "a row that only timing protects from being overwritten",
+        "whether a conversion reads a row before the next message of the ring arrives",
         sketch,
         words,
         np.concatenate([words[:16], words[64:80]]),
@@ -539,7 +539,7 @@ def properties() -> Iterator[Probe]:
     yield probe(
         "last-narrow-words",
         "the last words of narrow memory",
-        "whether the last three words of narrow memory hold what is written there",
+        "whether the last three words of narrow memory keep what is written",
         sketch,
         data,
         data[768:],

@@ -133,7 +133,7 @@ def _loop() -> Probe:
     out = [word for k in range(8) for word in (words[k], words[k + 1])]
     return probe(
         "control-loop",
-        "a loop that loads a register and pushes what it held before",
+        "a loop that loads a register and pushes its previous value",
         "loops repeat bundles; a bundle reads before it writes; stores, loads and increments",
         sketch,
         {},
@@ -330,7 +330,7 @@ def properties() -> Iterator[Probe]:
     yield _scalar(
         "close-powers",
         "a power of two every second bundle",
-        "whether the special unit takes an operand every second bundle",
+        "whether the special unit accepts an operand every second bundle",
         moves + "\nnop\n" + powers,
         [_word(float(value)) for value in exact],
         risk=Risk.MEDIUM,
@@ -402,7 +402,7 @@ def _load_with_alu() -> Probe:
         mov s15, s7"""
     return _scalar(
         "load-with-alu",
-        "a load beside an operation of the ALU",
+        "a load in the same bundle as an ALU operation",
         "whether both slots of such a bundle work",
         body,
         [0x1234, 0x10, 0x1234, 0x123, 0x40, 0x80, 0x1234, 0x40],
