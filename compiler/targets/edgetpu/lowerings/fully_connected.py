@@ -66,6 +66,7 @@ class FullyConnected(Layer):
 
     makes_vector: ClassVar[bool] = True
     gathers: ClassVar[bool] = True
+    doubled: ClassVar[bool] = True
     streams: ClassVar[bool] = True
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:

@@ -48,6 +48,7 @@ class Elements(Layer):
     strides: tuple[int, int, int]
 
     gathers = True
+    doubled = True
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory that the gather takes."""
