@@ -190,6 +190,13 @@ def numbers(positions: Array) -> Numbers:
     return array("q", positions.astype(np.int64, copy=False).tobytes())
 
 
+def as_array(positions: abc.Sequence[int]) -> Array:
+    """Positions as int64[n]."""
+    if isinstance(positions, range):
+        return np.arange(positions.start, positions.stop, positions.step)
+    return np.asarray(positions, np.int64)
+
+
 def places(ends: Array | None) -> Numbers | None:
     """Positions at which a flag counts, as numbers."""
     return None if ends is None else numbers(ends)

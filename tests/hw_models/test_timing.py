@@ -35,7 +35,7 @@ from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.hw_models.edgetpu.timing import simulate
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Histories, History, Hold
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Held, Histories, History
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import BLOCK, Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.model import critical_path
@@ -292,7 +292,7 @@ def test_holds_are_those_of_elements_one_by_one(seed: int) -> None:
         histories.append(history)
     position, ends, now, waited = 0, list[float](), clock, 0.0
     while position < end:
-        holds: list[Hold] = []
+        holds: list[Held] = []
         stop = end
         for (gate, _, _), history in zip(gates, histories, strict=True):
             begins = gate.begins.tolist()
@@ -303,9 +303,9 @@ def test_holds_are_those_of_elements_one_by_one(seed: int) -> None:
         if stop == position:
             break
         chain = Chain.of(position, stop, now, rate, holds)
-        ends += chain.done(range(position + 1, stop + 1))
+        ends += [*chain.done(range(position + 1, stop + 1))]
         assert ends[-1] == pytest.approx(chain.finish)
-        waited += sum(wait[1] for wait in chain.waits)
+        waited += sum([*chain.before.cycles.values(), *chain.waits.cycles.values()])
         position, now = stop, chain.finish
     assert ends == pytest.approx(plain_ends(gates, end, clock, rate))
     assert now - clock == pytest.approx(position * rate + waited)
@@ -1156,10 +1156,8 @@ def test_the_critical_path_passes_every_engine_of_a_circle_once() -> None:
     # Both sides of two engines waited until cycle 50 for what the other did then.
     nodes = []
     for name, other, begin in (("mesh_eastward", 1, 0.0), ("mesh_westward", 0, 20.0)):
-        sides = (
-            NodeSide(70.0, 20.0, [(50.0, 30.0 - begin, other, "avdata")]),
-            NodeSide(50.0, 50.0 - begin),
-        )
+        sides = NodeSide(70.0, 20.0), NodeSide(50.0, 50.0 - begin)
+        sides[0].waits.add(50.0, 30.0 - begin, other, "avdata")
         nodes.append(Node(name, ALL, other, begin, "dispatch", NOBODY, sides))
     for number in (0, 1):
         path = critical_path(nodes, number, 70.0)

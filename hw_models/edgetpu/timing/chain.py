@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fitzroy.hw_models.edgetpu.sequence import Gate
+from fitzroy.base.types import Array
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, as_array
 from fitzroy.hw_models.isa.counters import distance
 
 NOBODY = -1
@@ -24,11 +25,125 @@ NOBODY = -1
 _FEW = 48
 """Up to so many numbers, plain loops are faster than numpy."""
 
+_GRID = 2.0**-24
+"""Cycles: of many moments, those that are no further apart count as one."""
+
+Times = Sequence[float] | Array
+"""Moments: a list of a few, float64[n] for many."""
+
 Hold = tuple[int, float, int, str]
 """An engine waits before a position until a time; who ends the wait; what is waited for."""
 
-Wait = tuple[float, float, int, str]
-"""A wait that is over: when it ended, how long it was, who ended it, what was waited for."""
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Holds:
+    """What an engine waits for before each of many positions.
+
+    Attributes:
+        positions: int64[n], in order.
+        times: float64[n], until when it waits.
+        makers: int32[n], who ends each wait.
+        cause: what is waited for.
+    """
+
+    positions: Array
+    times: Array
+    makers: Array
+    cause: str
+
+    @classmethod
+    def by(cls, maker: int, positions: Array, times: Array, cause: str) -> Holds:
+        """Waits that one maker ends."""
+        return cls(positions, times, np.full(len(positions), maker, np.int32), cause)
+
+    def moved(self, distance: int) -> Holds:
+        """The same before positions that are so much larger."""
+        return Holds(self.positions + distance, self.times, self.makers, self.cause)
+
+
+Held = Hold | Holds
+"""What an engine waits for, before one position or before many."""
+
+
+class Waits:
+    """Waits that are over, in order of time.
+
+    Attributes:
+        times: when each ended.
+        makers: who ended it.
+        causes: what was waited for.
+        cycles: how long all of them took, by cause.
+    """
+
+    __slots__ = ("causes", "cycles", "makers", "times")
+
+    def __init__(self) -> None:
+        self.times = array("d")
+        self.makers = array("i")
+        self.causes: list[str] = []
+        self.cycles: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, times: Array, lengths: Array, makers: Array, causes: Array) -> Waits:
+        """Many, by their columns."""
+        waits = cls()
+        waits.times.frombytes(times.tobytes())
+        waits.makers.frombytes(makers.tobytes())
+        waits.causes += causes.tolist()
+        for cause in dict.fromkeys(waits.causes):
+            waits.cycles[cause] = float(lengths[causes == cause].sum())
+        return waits
+
+    def add(self, time: float, length: float, maker: int, cause: str) -> None:
+        """One that ended at a time."""
+        self.times.append(time)
+        self.makers.append(maker)
+        self.causes.append(cause)
+        self.cycles[cause] = self.cycles.get(cause, 0.0) + length
+
+    def update(self, others: Waits) -> None:
+        """All of somebody else."""
+        if others.times:
+            self.times += others.times
+            self.makers += others.makers
+            self.causes += others.causes
+            for cause, length in others.cycles.items():
+                self.cycles[cause] = self.cycles.get(cause, 0.0) + length
+
+    def copy(self) -> Waits:
+        """The same, to go on with."""
+        other = Waits()
+        other.update(self)
+        return other
+
+
+def joined(every: Sequence[Waits], but: int) -> Waits:
+    """Waits of several that go on side by side, in order of time, without those that one ended."""
+    times = np.concatenate([np.asarray(waits.times) for waits in every])
+    makers = np.concatenate([np.asarray(waits.makers) for waits in every])
+    causes = np.array([cause for waits in every for cause in waits.causes], object)
+    order = np.argsort(times, kind="stable")
+    order = order[makers[order] != but]
+    return Waits.of(times[order], np.zeros(len(order)), makers[order], causes[order])
+
+
+_NONE = Waits()
+
+
+def shifted(positions: Sequence[int], distance: int) -> Sequence[int]:
+    """Positions that are so much larger."""
+    if len(positions) <= _FEW:
+        return [position + distance for position in positions]
+    found: Sequence[int] = as_array(positions) + distance
+    return found
+
+
+def later(times: Times, delay: float) -> Times:
+    """Moments that are so much later."""
+    if isinstance(times, np.ndarray):
+        moved: Array = times + delay
+        return moved
+    return [time + delay for time in times]
 
 
 class History:
@@ -64,11 +179,14 @@ class History:
         """Whether it has only been set, to this value at this time."""
         return not self._times and self._base == value and self._start[0] == time
 
-    def extend(self, times: Sequence[float], maker: int) -> None:
+    def extend(self, times: Times, maker: int) -> None:
         """The flag counts at these times, which do not decrease."""
         late = self._times and times[0] < self._times[-1]
-        self._times.extend(times)
-        self._makers.extend([maker] * len(times))
+        if isinstance(times, np.ndarray):
+            self._times.frombytes(times.tobytes())
+        else:
+            self._times.extend(times)
+        self._makers += array("i", (maker,)) * len(times)
         if late:
             # Several makers of one flag, known one after the other.
             order = np.argsort(self._times, kind="stable")
@@ -87,8 +205,8 @@ class History:
         return self._start if index < 0 else (self._times[index], self._makers[index])
 
     def holds(
-        self, gate: Gate, begins: Sequence[int], position: int, end: int, clock: float, cause: str
-    ) -> tuple[list[Hold], int]:
+        self, gate: Gate, begins: Numbers, position: int, end: int, clock: float, cause: str
+    ) -> tuple[Sequence[Held], int]:
         """What a watcher of this flag makes an engine wait for, as far as that is known.
 
         Args:
@@ -123,7 +241,7 @@ class History:
         if not increment:
             last = first + 1
         elif last - first > _FEW and self._times:
-            return self._many(begins, first, last, index, increment, clock, cause), end
+            return self._many(begins[first:last], index, increment, clock, cause), end
         found: list[Hold] = []
         for number in range(first, last):
             if index < 0:
@@ -136,26 +254,18 @@ class History:
         return found, end
 
     def _many(
-        self,
-        begins: Sequence[int],
-        first: int,
-        last: int,
-        index: int,
-        increment: int,
-        clock: float,
-        cause: str,
-    ) -> list[Hold]:
-        """The holds of many iterations."""
-        where = index + increment * np.arange(last - first)
-        times = np.where(where < 0, self._start[0], np.asarray(self._times)[np.maximum(where, 0)])
-        return [
-            (begins[first + number], float(times[number]), self.reached_by(where[number]), cause)
-            for number in np.flatnonzero(times > clock).tolist()
-        ]
-
-    def reached_by(self, index: int) -> int:
-        """Who made the flag count for the n-th time since it was set."""
-        return self._start[1] if index < 0 else self._makers[index]
+        self, begins: Sequence[int], index: int, increment: int, clock: float, cause: str
+    ) -> Sequence[Held]:
+        """The holds of many iterations, of which the first waits for a count."""
+        where = index + increment * np.arange(len(begins))
+        counted, known = where >= 0, np.maximum(where, 0)
+        start, maker = self._start
+        times = np.where(counted, np.asarray(self._times)[known], start)
+        late = times > clock
+        if not late.any():
+            return ()
+        makers = np.where(counted, np.asarray(self._makers)[known], np.int32(maker))
+        return (Holds(as_array(begins)[late], times[late], makers[late], cause),)
 
 
 class Histories:
@@ -183,7 +293,7 @@ class Histories:
                 return
         self._rows[owner] = History(value, time, maker)
 
-    def extend(self, owners: Sequence[int], times: Sequence[float], maker: int) -> None:
+    def extend(self, owners: Sequence[int], times: Times, maker: int) -> None:
         """The flag counts."""
         rows = self._rows
         first = rows[owners[0]]
@@ -221,18 +331,22 @@ class Chain:
         rate: cycles of an element.
         positions: where time does not just go on: the first position, and those that waited.
         starts: when the elements there begin.
-        waits: the waits.
+        before: waits before the first position.
+        waits: waits between the elements.
     """
 
     first: int
     end: int
     rate: float
-    positions: list[int]
-    starts: list[float]
-    waits: list[Wait] = field(default_factory=list)
+    positions: Sequence[int]
+    starts: Sequence[float]
+    before: Waits = field(default=_NONE)
+    waits: Waits = field(default=_NONE)
 
     @classmethod
-    def of(cls, first: int, end: int, clock: float, rate: float, holds: list[Hold]) -> Chain:
+    def of(
+        cls, first: int, end: int, clock: float, rate: float, holds: Sequence[Held]
+    ) -> Chain:
         """The chain of an engine.
 
         Args:
@@ -242,61 +356,129 @@ class Chain:
             rate: cycles of an element.
             holds: what it waits for, in any order.
         """
+        few: list[Hold] = []
+        many: list[Holds] = []
+        for held in holds:
+            if isinstance(held, Holds):
+                many.append(held)
+            else:
+                few.append(held)
         chain = cls(first, end, rate, [first], [clock])
-        if not holds:
-            return chain
-        positions, starts = chain.positions, chain.starts
-        place, start = first, clock
+        if many:
+            chain._wait_often(few, many)
+        elif few:
+            chain._wait(few)
+        return chain
+
+    def _wait(self, holds: Sequence[Hold]) -> None:
+        """Take account of holds, one after the other."""
+        positions, starts = array("q", self.positions), array("d", self.starts)
+        place, start, rate = self.first, starts[0], self.rate
+        before, waits = Waits(), Waits()
         for position, time, maker, cause in sorted(holds):
-            if position >= end:
+            if position >= self.end:
                 break
             ready = start + (position - place) * rate
             if time > ready:
-                chain.waits.append((time, time - ready, maker, cause))
+                (waits if position > self.first else before).add(time, time - ready, maker, cause)
                 place, start = position, time
                 if positions[-1] == position:
                     starts[-1] = time
                 else:
                     positions.append(position)
                     starts.append(time)
-        return chain
+        self.positions, self.starts, self.before, self.waits = positions, starts, before, waits
+
+    def _wait_often(self, few: Sequence[Hold], many: Sequence[Holds]) -> None:
+        """Take account of many holds at once."""
+        positions, times, makers, causes = _columns(few, many)
+        order = np.lexsort((times, positions))
+        order = order[: np.searchsorted(positions[order], self.end)]
+        positions, times = positions[order], times[order]
+        # When the first element would have to begin, were this the only hold.
+        wanted = times - (positions - self.first) * self.rate
+        before = np.maximum.accumulate(np.concatenate((self.starts, wanted)))[:-1]
+        late = np.rint(wanted / _GRID) > np.rint(before / _GRID)
+        order, positions, times = order[late], positions[late], times[late]
+        lengths, makers, causes = (wanted - before)[late], makers[order], causes[order]
+        start = int(np.searchsorted(positions, self.first, side="right"))
+        self.before = Waits.of(times[:start], lengths[:start], makers[:start], causes[:start])
+        self.waits = Waits.of(times[start:], lengths[start:], makers[start:], causes[start:])
+        if start:
+            self.starts = [float(times[start - 1])]
+        # Of waits before one element, the last one decides.
+        last = np.flatnonzero(np.diff(positions[start:], append=self.end)) + start
+        self.positions = array("q", np.append(self.first, positions[last]).tobytes())
+        self.starts = array("d", np.append(self.starts, times[last]).tobytes())
 
     @property
     def finish(self) -> float:
         """When the last element has ended."""
         return self.starts[-1] + (self.end - self.positions[-1]) * self.rate
 
-    def done(self, positions: Sequence[int]) -> list[float]:
+    def done(self, positions: Sequence[int]) -> Times:
         """When the element before each position has ended; positions lie after the first."""
         rate = self.rate
+        if len(positions) > _FEW:
+            places, starts = np.asarray(self.positions), np.asarray(self.starts)
+            wanted = as_array(positions)
+            before = places.searchsorted(wanted) - 1
+            found: Array = starts[before] + (wanted - places[before]) * rate
+            return found
         if len(self.positions) == 1:
             start, place = self.starts[0], self.positions[0]
             return [start + (position - place) * rate for position in positions]
-        if len(positions) > _FEW:
-            places, starts = np.array(self.positions), np.array(self.starts)
-            wanted = np.asarray(positions)
-            before = places.searchsorted(wanted) - 1
-            found: list[float] = (starts[before] + (wanted - places[before]) * rate).tolist()
-            return found
         result = []
         for position in positions:
             index = bisect_left(self.positions, position) - 1
             result.append(self.starts[index] + (position - self.positions[index]) * rate)
         return result
 
-    def holds(self, first: int, end: int, shift: int, maker: int, cause: str) -> list[Hold]:
+    def holds(self, first: int, end: int, shift: int, maker: int, cause: str) -> list[Held]:
         """What somebody waits for who handles the same elements, at positions shifted by some.
 
         Nothing is lost by leaving out elements between those that waited here, as long as
         the other does not handle them faster.
         """
-        index = bisect_left(self.positions, first)
-        found = [
-            (position + shift, start, maker, cause)
-            for position, start in zip(self.positions[index:], self.starts[index:], strict=True)
-            if position < end
-        ]
-        if not found or found[0][0] != first + shift:
+        index, stop = bisect_left(self.positions, first), bisect_left(self.positions, end)
+        positions, starts = self.positions[index:stop], self.starts[index:stop]
+        found: list[Held] = []
+        if len(positions) > _FEW:
+            places = np.asarray(positions) + shift
+            found.append(Holds.by(maker, places, np.asarray(starts), cause))
+        else:
+            found += [
+                (position + shift, start, maker, cause)
+                for position, start in zip(positions, starts, strict=True)
+            ]
+        if not positions or positions[0] != first:
             start = self.done([first])[0] if first > self.first else self.starts[0]
             found.append((first + shift, start, maker, cause))
         return found
+
+
+def begins(holds: Iterable[Held], position: int, ready: float) -> float:
+    """When an engine that is ready at a time begins the element at a position."""
+    for held in holds:
+        if isinstance(held, Holds):
+            ready = max([ready, *held.times[held.positions == position].tolist()])
+        elif held[0] == position:
+            ready = max(ready, held[1])
+    return ready
+
+
+def _columns(few: Sequence[Hold], many: Sequence[Holds]) -> tuple[Array, Array, Array, Array]:
+    """Positions, times, makers and causes of all holds."""
+    causes = np.empty(len(few) + sum(len(held.times) for held in many), object)
+    columns = [[hold[index] for hold in few] for index in range(3)]
+    causes[: len(few)] = [hold[3] for hold in few]
+    end = len(few)
+    for held in many:
+        begin, end = end, end + len(held.times)
+        causes[begin:end] = held.cause
+    return (
+        np.concatenate([np.array(columns[0], np.int64), *(held.positions for held in many)]),
+        np.concatenate([np.array(columns[1], np.float64), *(held.times for held in many)]),
+        np.concatenate([np.array(columns[2], np.int32), *(held.makers for held in many)]),
+        causes,
+    )

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count as count_from
 from itertools import pairwise
 from typing import Any
 
@@ -28,10 +29,21 @@ from fitzroy.hw_models.edgetpu.ring import CHANNELS
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor, Fence, HostWords
 from fitzroy.hw_models.edgetpu.stream import HOST_UNIT_BYTES, WORD_BYTES
 from fitzroy.hw_models.edgetpu.timeline import Issued
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Histories, Hold
+from fitzroy.hw_models.edgetpu.timing.chain import (
+    NOBODY,
+    Chain,
+    Held,
+    Histories,
+    Holds,
+    Times,
+    begins,
+    later,
+    shifted,
+)
 from fitzroy.hw_models.edgetpu.timing.host import Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.places import (
     Feed,
+    Feeding,
     Job,
     Lap,
     Move,
@@ -72,6 +84,9 @@ _OUTSIDE = TILES
 
 _ROW_BUFFERS = 2
 """Rows that an infeed may have read and not sent; ASSUMED."""
+
+_ATTEMPTS = 8
+"""How often rows of an infeed are computed before fewer of them are tried."""
 
 _DISPATCH, _FEED, _AVDATA_POP, _PARAMETER_POP, _CHANNEL = 10, 11, 12, 13, 14
 """Turns beyond the engines of tiles; each channel of the ring has one."""
@@ -322,12 +337,12 @@ class Clockwork:
             while self._ring(turn - _CHANNEL):
                 pass
 
-    def _extend(self, flag: int, tiles: Sequence[int], times: Sequence[float], node: int) -> None:
+    def _extend(self, flag: int, tiles: Sequence[int], times: Times, node: int) -> None:
         """A flag of tiles counts."""
         self._flags[flag].extend(tiles, times, node)
         self._turns.changed(1 << flag)
 
-    def _extend_scalar(self, flag: int, times: Sequence[float], node: int) -> None:
+    def _extend_scalar(self, flag: int, times: Times, node: int) -> None:
         """A flag of the scalar core counts."""
         self._scalar_flags[flag].extend((0,), times, node)
         self._turns.changed(1 << _SCALAR + flag)
@@ -427,9 +442,9 @@ class Clockwork:
         position: int,
         clock: float,
         limit: int | None = None,
-    ) -> tuple[list[Hold], int]:
+    ) -> tuple[list[Held], int]:
         """What an engine that is ready waits for from a position on, and how far that is known."""
-        holds: list[Hold] = []
+        holds: list[Held] = []
         end = work.elements if limit is None else min(limit, work.elements)
         tile = histories is self._flags
         names = _TILE_FLAGS if tile else _SCALAR_FLAGS
@@ -507,7 +522,7 @@ class Clockwork:
         return finished
 
     def _advance(
-        self, work: Work, place: Place, tiles: list[int], half: int, end: int, holds: list[Hold]
+        self, work: Work, place: Place, tiles: list[int], half: int, end: int, holds: Sequence[Held]
     ) -> Chain:
         """Let one half of an engine go on to a position."""
         position = place.position[half]
@@ -520,9 +535,7 @@ class Clockwork:
         positions, clock = list(place.position), list(place.clock)
         positions[half], clock[half] = end, chain.finish
         place.position, place.clock = tuple(positions), tuple(clock)
-        side.waits += chain.waits
-        side.busy += (end - position) * work.rate
-        side.end = chain.finish
+        side.go_on(chain)
         return chain
 
     # --- mesh ------------------------------------------------------------------------------------
@@ -597,7 +610,7 @@ class Clockwork:
         work: Work,
         place: Place,
         tiles: list[int],
-        holds: list[Hold],
+        holds: list[Held],
         end: int,
     ) -> None:
         """Take words up to a position, each while it is sent or later."""
@@ -633,7 +646,10 @@ class Clockwork:
         # Where messages meet, the channel decides.
         free, previous = self._channel_free[channel]
         clock = max(place.ready(queued.time, 0), free)
-        holds, end = self._sending(unit, tile, work, position, clock)
+        feeds = unit == "infeed"
+        holds, end = list[Held](), work.elements
+        if not feeds:
+            holds, end = self._holds(work, self._flags, tile, position, clock)
         instruction = job.instruction
         count = end - position
         receivers = self._receivers(channel, instruction.destination, instruction.to_outfeed)
@@ -650,6 +666,9 @@ class Clockwork:
             )
             count = min(count, stop - offset)
             moves.append(Move(members, taker, at, target, offset, more))
+        if feeds and count > 0:
+            feeding = self._feeding(position + count)
+            count = min(count, feeding.complete(feeding.end) - position)
         if count <= 0:
             return False
         end = position + count
@@ -657,33 +676,30 @@ class Clockwork:
         for move in moves:
             rate = max(rate, move.work.rate)
             holds += move.holds_at(position)
-        if unit == "infeed":
+        if feeds:
             place = self._begin_stream("infeed", queued)
+            chain = self._feed_rows(feeding, end, clock, rate, holds)
+            end = chain.end
         else:
             place = self._begin(unit, place, [tile], job, queued.time, queued.maker)
+            chain = Chain.of(position, end, clock, rate, holds)
         sender = place.node
         side = self.nodes[sender].sides[0]
         if free > place.clock[0]:
-            side.waits.append((free, free - place.clock[0], previous, "channel"))
-        chain = Chain.of(position, end, clock, rate, holds)
+            side.waits.add(free, free - place.clock[0], previous, "channel")
         self._channel_free[channel] = (chain.finish, sender)
         for mark in work.marks:
             positions = mark.within(position, end)
             if positions:
                 self._extend(mark.flag, (tile,), chain.done(positions), place.node)
-        tokens = work.tokens.within(position, end) if work.tokens is not None else []
+        tokens = work.tokens.within(position, end) if work.tokens is not None else ()
         if tokens:
             times = chain.done(tokens)
             self._extend(TileFlag.RING_PRODUCER_A + channel, _ALL, times, place.node)
             self._extend_scalar(ScalarFlag.PRODUCER_A + channel, times, place.node)
-        if unit == "infeed":
-            self._feed.sent += chain.done(range(position + 1, end + 1))
-            self._turns.awake.add(_FEED)
         place.position = (end, end)
         place.clock = (chain.finish, chain.finish)
-        side.waits += chain.waits
-        side.busy += count * rate
-        side.end = chain.finish
+        side.go_on(chain)
         self._sender[channel] = (unit, tile)
         if end == work.elements:
             self._sender[channel] = None
@@ -693,65 +709,107 @@ class Clockwork:
             else:
                 self._finish(unit, place, [tile])
         for move in moves:
-            self._take(channel, move, chain, position, end, rate, sender)
+            self._take(channel, move, chain, position, end, sender)
         return True
 
-    def _sending(
-        self, unit: Any, tile: int, work: Work, position: int, clock: float
-    ) -> tuple[list[Hold], int]:
-        """What a sender waits for, and how many rows it is known to have."""
-        if unit != "infeed":
-            return self._holds(work, self._flags, tile, position, clock)
-        ready = self._feed.ready[position:]
-        node = self._stream_places["infeed"].node
-        holds = [(position + n, time, node, "data") for n, time in enumerate(ready) if time > clock]
-        return holds, position + len(ready)
+    def _first_row(self, unit: Any, tile: int, work: Work, ready: float) -> float | None:
+        """When a sender that is ready has its first row, if that is known."""
+        if unit == "infeed":
+            return self._feed.ready[0] if self._feed.ready else None
+        holds, end = self._holds(work, self._flags, tile, 0, ready)
+        return begins(holds, 0, ready) if end else None
+
+    def _feeding(self, rows: int) -> Feeding:
+        """What the infeed at work has to read for rows, as far as flags let it."""
+        queued, feed = self._streams["infeed"][0], self._feed
+        feeding = Feeding.of(queued.job, feed, self._stream_places["infeed"].ready(queued.time, 0))
+        last = feeding.reading(rows)
+        feeding.holds, feeding.end = self._holds(
+            feeding.work, self._scalar_flags, 0, feeding.first, feeding.clock, last
+        )
+        return feeding
 
     def _read_units(self) -> None:
         """Let the infeed read units into rows, a few rows ahead of the ring."""
-        queue = self._streams["infeed"]
-        if not queue:
+        if not self._streams["infeed"]:
             return
-        queued, feed = queue[0], self._feed
-        rows, work = queued.job.work
-        instruction = queued.job.instruction
-        unit, row = unit_bytes(instruction), row_bytes(instruction)
-        first = feed.position
-        clock = max(feed.clock, self._stream_places["infeed"].ready(queued.time, 0))
-        if first:
-            clock = feed.clock
         # A row may begin once the one that had its buffer has been sent.
-        room = -(-(len(feed.sent) + _ROW_BUFFERS) * row // unit)
-        holds, end = self._holds(work, self._scalar_flags, 0, first, clock, room)
-        if end <= first:
+        feeding = self._feeding(len(self._feed.sent) + _ROW_BUFFERS)
+        if feeding.end <= feeding.first:
             return
-        place = self._begin_stream("infeed", queued)
-        for number in range(max(first * unit // row, _ROW_BUFFERS), (end - 1) * unit // row + 1):
-            begin = -(-number * row // unit)
-            # A unit may begin several rows; then it waits for what the last of them waits for.
-            if begin >= first and begin * unit // row == number:
-                holds.append((begin, feed.sent[number - _ROW_BUFFERS], place.node, "ring"))
-        chain = Chain.of(first, end, clock, work.rate, holds)
-        for mark in work.marks:
-            positions = mark.within(first, end)
-            if positions:
-                self._extend_scalar(mark.flag, chain.done(positions), place.node)
-        side = self.nodes[place.node].sides[1]
-        side.waits += chain.waits
-        side.busy += (end - first) * work.rate
-        side.end = chain.finish
-        whole = rows.elements if end == work.elements else end * unit // row
-        had = len(feed.ready)
-        if whole > had:
-            # The last unit of a row may have been read before.
-            last = [
-                max(min(-(-number * row // unit), work.elements), first + 1)
-                for number in range(had + 1, whole + 1)
-            ]
-            feed.ready += chain.done(last)
-            self._turns.awake.update(_CHANNELS)
-        feed.position, feed.clock = end, chain.finish
+        self._begin_stream("infeed", self._streams["infeed"][0])
+        self._fed(feeding, self._reading_of(feeding, feeding.end, self._feed.sent))
         self._turns.awake.add(_FEED)
+
+    def _reading_of(self, feeding: Feeding, end: int, sent: Sequence[float]) -> Chain:
+        """The infeed reads units up to an end.
+
+        Args:
+            feeding: what it may read.
+            end: the end.
+            sent: when rows were sent, from the first one on; rows that were not are not waited for.
+        """
+        node = self._stream_places["infeed"].node
+        rows, begins = feeding.beginning(end)
+        waiting = (rows >= _ROW_BUFFERS) & (rows < len(sent) + _ROW_BUFFERS)
+        freed = np.asarray(sent)[rows[waiting] - _ROW_BUFFERS]
+        holds = [*feeding.holds, Holds.by(node, begins[waiting], freed, "ring")]
+        return Chain.of(feeding.first, end, feeding.clock, feeding.work.rate, holds)
+
+    def _feed_rows(
+        self, feeding: Feeding, end: int, clock: float, rate: float, holds: Sequence[Held]
+    ) -> Chain:
+        """The infeed reads rows while the ring takes them, each waiting for the other.
+
+        At first nothing waits for the other. What each then waits for makes both later, time and
+        again, until nothing changes: every time, at least one row more stays as it is.
+
+        Args:
+            feeding: what the infeed may read.
+            end: one past the last row.
+            clock: when the ring is ready for the first row.
+            rate: cycles of a row on the ring.
+            holds: what the ring waits for beside the rows.
+
+        Returns:
+            How rows go over the ring; not all of them if that takes long to find out.
+        """
+        feed, node = self._feed, self._stream_places["infeed"].node
+        first, known, sent = len(feed.sent), np.array(feed.sent), np.zeros(0)
+        for attempt in count_from(1):
+            ready, read = np.array(feed.ready[first:end]), None
+            last = feeding.reading(end)
+            if last > feeding.first:
+                read = self._reading_of(feeding, last, np.concatenate((known, sent)))
+                more = read.done(feeding.completing(len(feed.ready), end))
+                ready = np.concatenate((ready, more))
+            data = Holds.by(node, np.arange(first, end), ready, "data")
+            chain = Chain.of(first, end, clock, rate, [*holds, data])
+            before, sent = sent, np.asarray(chain.done(range(first + 1, end + 1)))
+            if read is None or np.array_equal(before, sent):
+                break
+            if attempt % _ATTEMPTS == 0:
+                end = first + int(np.argmax(before != sent))
+                sent = sent[: end - first]
+        if read is not None:
+            self._fed(feeding, read)
+        feed.sent.frombytes(sent.tobytes())
+        self._turns.awake.add(_FEED)
+        return chain
+
+    def _fed(self, feeding: Feeding, read: Chain) -> None:
+        """The infeed has read units."""
+        feed, place = self._feed, self._stream_places["infeed"]
+        for mark in feeding.work.marks:
+            positions = mark.within(read.first, read.end)
+            if positions:
+                self._extend_scalar(mark.flag, read.done(positions), place.node)
+        self.nodes[place.node].sides[1].go_on(read)
+        had, whole = len(feed.ready), feeding.complete(read.end)
+        if whole > had:
+            feed.ready.extend(read.done(feeding.completing(had, whole)))
+            self._turns.awake.update(_CHANNELS)
+        feed.position, feed.clock = read.end, read.finish
 
     def _senders(self, channel: int) -> list[tuple[Any, int]]:
         """Who could send the next message on a channel, whoever is ready first in front."""
@@ -767,10 +825,9 @@ class Clockwork:
         found = []
         for unit, tile, queued, place in candidates:
             ready = place.ready(queued.time, 0)
-            holds, end = self._sending(unit, tile, queued.job.work[0], 0, ready)
-            if end:
-                ready = max([ready, *[time for position, time, _, _ in holds if not position]])
-                found.append((ready, unit, tile))
+            row = self._first_row(unit, tile, queued.job.work[0], ready)
+            if row is not None:
+                found.append((max(ready, row), unit, tile))
         return [(unit, tile) for _, unit, tile in sorted(found, key=lambda item: item[0])]
 
     def _receivers(
@@ -794,7 +851,7 @@ class Clockwork:
 
     def _outfeed_holds(
         self, job: Job, work: Work, position: int, clock: float
-    ) -> tuple[list[Hold], int]:
+    ) -> tuple[list[Held], int]:
         holds, end = self._holds(work, self._scalar_flags, 0, position, clock)
         if job.instruction.to_host:
             size = row_bytes(job.instruction)
@@ -817,7 +874,6 @@ class Clockwork:
         chain: Chain,
         position: int,
         end: int,
-        rate: float,
         sender: int,
     ) -> None:
         """Receivers take the rows of a message."""
@@ -833,19 +889,18 @@ class Clockwork:
         for mark in move.work.marks:
             positions = mark.within(offset, offset + count)
             if positions:
-                times = chain.done([row + position - offset for row in positions])
+                times = chain.done(shifted(positions, position - offset))
                 if outside:
                     self._extend_scalar(mark.flag, times, place.node)
                 else:
-                    delayed = [time + TIMING.chunk_latency for time in times]
+                    delayed = later(times, TIMING.chunk_latency)
                     self._extend(mark.flag, move.members, delayed, place.node)
         side = self.nodes[place.node].sides[0]
         first = chain.starts[0]
         if first > place.clock[0]:
-            side.waits.append((first, first - place.clock[0], sender, "data"))
-        side.waits += [wait for wait in chain.waits if wait[0] > first]
-        side.busy += count * rate
-        side.end = chain.finish
+            side.waits.add(first, first - place.clock[0], sender, "data")
+        side.waits.update(chain.waits)
+        side.work(chain)
         place.position = (offset + count,) * 2
         place.clock = (chain.finish,) * 2
         if outside and taker.job.instruction.to_host:
@@ -906,38 +961,26 @@ class Clockwork:
         if end <= position:
             return False
         place = self._begin_stream(name, queued)
-        side = self.nodes[place.node].sides[0]
-        times = np.maximum.accumulate(np.maximum(arrivals, clock))
-        for_flags = 0.0
-        for number, time, maker, cause in sorted(holds):
-            index = number - position
-            if number < end and time > times[index]:
-                side.waits.append((time, time - float(times[index]), maker, cause))
-                for_flags += time - float(times[index])
-                times[index:] = np.maximum(times[index:], time)
+        holds.append(Holds.by(NOBODY, np.arange(position, end), arrivals, "host"))
+        chain = Chain.of(position, end, clock, work.rate, holds)
+        times = np.asarray(chain.done(range(position + 1, end + 1)))
         self.wire.take(kind, self._popped[name], unit, times)
-        self._popped[name] += unit * len(times)
+        self._popped[name] += unit * len(arrivals)
         for mark in work.marks:
-            positions = mark.within(position, end)
-            if positions:
-                counts = times[np.array(positions) - position - 1]
-                self._extend_scalar(mark.flag, counts.tolist(), place.node)
-        finish = float(times[-1])
-        for_host = finish - clock - for_flags
-        late = np.flatnonzero(arrivals > np.append(clock, times[:-1]))
-        if len(late):
-            side.waits.append((float(arrivals[late[-1]]), for_host, NOBODY, "host"))
-        side.end = finish
+            counted = mark.within(position, end)
+            if counted:
+                self._extend_scalar(mark.flag, chain.done(counted), place.node)
+        self.nodes[place.node].sides[0].go_on(chain)
         self._turns.awake.update(_POPS)
         place.position = (end, end)
-        place.clock = (finish, finish)
+        place.clock = (chain.finish, chain.finish)
         if end == work.elements:
             self._finish_stream(name)
         return True
 
 
 def _copy(side: Side) -> Side:
-    return Side(side.end, side.busy, side.waits[:])
+    return Side(side.end, side.busy, side.waits.copy())
 
 
 def _drop(link: deque[Stretch], count: int) -> None:

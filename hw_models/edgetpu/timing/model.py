@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU, Host
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor
 from fitzroy.hw_models.edgetpu.timeline import Link, Phase, Span, Timeline, Transfer
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Wait
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Waits, joined
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.places import Lap, Node
@@ -108,11 +106,9 @@ def _spans(nodes: Sequence[Node]) -> list[Span]:
         if node.issue is None or not (node.tiles or node.what in _STREAMS):
             continue
         side = node.last
-        waits: dict[str, float] = defaultdict(float)
-        for wait in side.waits:
-            waits[wait[3]] += wait[1]
+        waits = dict(side.waits.cycles)
         found.append(
-            Span(node.what, node.tiles, node.issue, node.begin, side.end, side.busy, dict(waits))
+            Span(node.what, node.tiles, node.issue, node.begin, side.end, side.busy, waits)
         )
     return sorted(found, key=lambda span: (span.begin, span.issue))
 
@@ -142,7 +138,7 @@ def critical_path(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
     """Who made whom wait, from a node that ends last back to the start; in order of time."""
     links: list[Link] = []
     time, reason = end, "end"
-    known: dict[int, list[Wait]] = {}
+    known: dict[int, Waits] = {}
     passed: set[int] = set()
     while number != NOBODY and time > 0:
         node = nodes[number]
@@ -154,17 +150,15 @@ def critical_path(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
         waits = known.get(number)
         if waits is None:
             # What a node waits for itself is work of its own.
-            waits = known[number] = sorted(
-                wait for side in node.sides for wait in side.waits if wait[2] != number
-            )
+            waits = known[number] = joined([side.waits for side in node.sides], number)
         latest, source, cause = node.begin, node.maker, node.cause
         reach = time - BEAGLE.timing.chunk_latency if reason in _LATENT else time
-        index = bisect_right(waits, reach, key=itemgetter(0)) - 1
+        index = bisect_right(waits.times, reach) - 1
         # Both sides of two engines may have waited for each other's until the same moment.
-        while index >= 0 and waits[index][0] == time and waits[index][2] in passed:
+        while index >= 0 and waits.times[index] == time and waits.makers[index] in passed:
             index -= 1
-        if index >= 0 and waits[index][0] > latest:
-            latest, _, source, cause = waits[index]
+        if index >= 0 and waits.times[index] > latest:
+            latest, source, cause = waits.times[index], waits.makers[index], waits.causes[index]
         if latest < time:
             links.append(Link(node.what, node.issue, latest, time, cause))
             time = latest

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Hold, Wait
-from fitzroy.hw_models.edgetpu.timing.work import Work
+import numpy as np
+
+from fitzroy.base.types import Array
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Held, Holds, Waits
+from fitzroy.hw_models.edgetpu.timing.work import Work, row_bytes, unit_bytes
 
 
 @dataclass(eq=False, slots=True)
@@ -23,7 +28,18 @@ class Side:
 
     end: float
     busy: float = 0.0
-    waits: list[Wait] = field(default_factory=list)
+    waits: Waits = field(default_factory=Waits)
+
+    def work(self, chain: Chain) -> None:
+        """Be busy with the elements of a chain."""
+        self.busy += (chain.end - chain.first) * chain.rate
+        self.end = chain.finish
+
+    def go_on(self, chain: Chain) -> None:
+        """Be busy with the elements of a chain, and wait for what it waits for."""
+        self.waits.update(chain.before)
+        self.waits.update(chain.waits)
+        self.work(chain)
 
 
 @dataclass(eq=False, slots=True)
@@ -126,8 +142,65 @@ class Feed:
 
     position: int = 0
     clock: float = 0.0
-    ready: list[float] = field(default_factory=list)
-    sent: list[float] = field(default_factory=list)
+    ready: array[float] = field(default_factory=lambda: array("d"))
+    sent: array[float] = field(default_factory=lambda: array("d"))
+
+
+@dataclass(slots=True)
+class Feeding:
+    """What an infeed has yet to read.
+
+    Attributes:
+        work: work of reading units.
+        rows: rows that all units make.
+        unit: bytes of a unit.
+        row: bytes of a row.
+        first: the next unit.
+        clock: when the infeed is ready for it.
+        end: how far it may read, as far as that is known.
+        holds: what it waits for until there.
+    """
+
+    work: Work
+    rows: int
+    unit: int
+    row: int
+    first: int
+    clock: float
+    end: int = 0
+    holds: Sequence[Held] = ()
+
+    @classmethod
+    def of(cls, job: Job, feed: Feed, ready: float) -> Feeding:
+        """That of an infeed at work, or of one that is ready to begin at a time."""
+        rows, work = job.work
+        instruction = job.instruction
+        clock = feed.clock if feed.position else max(feed.clock, ready)
+        sizes = unit_bytes(instruction), row_bytes(instruction)
+        return cls(work, rows.elements, *sizes, feed.position, clock)
+
+    def reading(self, rows: int) -> int:
+        """Units to read for so many rows to be complete."""
+        return min(-(-rows * self.row // self.unit), self.work.elements)
+
+    def complete(self, units: int) -> int:
+        """Rows that are complete once so many units have been read."""
+        return self.rows if units == self.work.elements else units * self.unit // self.row
+
+    def completing(self, first: int, end: int) -> Array:
+        """Units read when each of some rows is complete: int64[n]."""
+        units = -(-np.arange(first + 1, end + 1) * self.row // self.unit)
+        # The last unit of a row may have been read before.
+        found: Array = np.clip(units, self.first + 1, self.work.elements)
+        return found
+
+    def beginning(self, end: int) -> tuple[Array, Array]:
+        """Rows that begin with a unit up to an end, and these units: int64[n] each."""
+        rows = np.arange(self.first * self.unit // self.row, (end - 1) * self.unit // self.row + 1)
+        units = -(-rows * self.row // self.unit)
+        # A unit may begin several rows; then it waits for what the last of them waits for.
+        last = (units >= self.first) & (units * self.unit // self.row == rows)
+        return rows[last], units[last]
 
 
 @dataclass(slots=True)
@@ -180,9 +253,9 @@ class Move:
     place: Place
     work: Work
     offset: int
-    holds: list[Hold]
+    holds: Sequence[Held]
 
-    def holds_at(self, position: int) -> list[Hold]:
+    def holds_at(self, position: int) -> list[Held]:
         """What the receivers wait for, at positions of a sender that is at one."""
         time, maker = self.place.free, self.place.last
         if self.place.node == NOBODY and self.taker.time > time:
@@ -190,7 +263,10 @@ class Move:
         shift = position - self.offset
         return [
             (position, time, maker, "receiver"),
-            *[(place + shift, until, who, cause) for place, until, who, cause in self.holds],
+            *[
+                held.moved(shift) if isinstance(held, Holds) else (held[0] + shift, *held[1:])
+                for held in self.holds
+            ],
         ]
 
 

@@ -16,7 +16,7 @@ from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, HalfPlan, MeshPlan
 from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan
-from fitzroy.hw_models.edgetpu.sequence import Gate
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, as_array, numbers
 from fitzroy.hw_models.edgetpu.stream import (
     HOST_UNIT_BYTES,
     WORD_BYTES,
@@ -42,9 +42,9 @@ class Mark:
     """
 
     flag: int
-    positions: list[int]
+    positions: Numbers
 
-    def within(self, position: int, end: int) -> list[int]:
+    def within(self, position: int, end: int) -> Sequence[int]:
         """Those after a position, up to an end."""
         positions = self.positions
         return positions[bisect_right(positions, position) : bisect_right(positions, end)]
@@ -55,7 +55,7 @@ class Watch:
     """A watcher, at positions of the engine's elements."""
 
     gate: Gate
-    begins: list[int]
+    begins: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,18 @@ class Work:
 
 
 def _watches(gates: Sequence[Gate]) -> tuple[Watch, ...]:
-    return tuple(Watch(gate, gate.begins.tolist()) for gate in gates)
+    return tuple(Watch(gate, numbers(gate.begins)) for gate in gates)
 
 
-def _marks(*pairs: tuple[int, Sequence[int] | Array | None]) -> tuple[Mark, ...]:
+def _marks(*pairs: tuple[int, Numbers | Array | None]) -> tuple[Mark, ...]:
     return tuple(
-        Mark(flag, np.asarray(ends, np.int64).tolist()) for flag, ends in pairs if ends is not None
+        Mark(flag, numbers(ends) if isinstance(ends, np.ndarray) else ends)
+        for flag, ends in pairs
+        if ends is not None
     )
 
 
-def _tokens(channel: int, ends: Sequence[int] | Array | None) -> Mark | None:
+def _tokens(channel: int, ends: Numbers | Array | None) -> Mark | None:
     marks = _marks((TileFlag.RING_PRODUCER_A + channel, ends))
     return marks[0] if marks else None
 
@@ -101,7 +103,7 @@ def tile_work(issue: Issue) -> tuple[Work, ...]:
         case Resize(), ResizePlan():
             return (Work(plan.steps, TIMING.resize_step),)
         case NarrowToWide(), ConversionPlan():
-            rows = None if plan.ends is None else plan.starts[np.asarray(plan.ends, np.int64)]
+            rows = None if plan.ends is None else plan.starts[as_array(plan.ends)]
             return (_conversion(plan, (TileFlag.NARROW_TO_WIDE, rows)),)
         case WideToNarrow(), ConversionPlan():
             flag = TileFlag.WIDE_TO_SCALING if instruction.to_scaling else TileFlag.WIDE_TO_NARROW
@@ -157,7 +159,7 @@ def _tensor(plan: OpPlan) -> Work:
     )
 
 
-def _conversion(plan: ConversionPlan, mark: tuple[int, Sequence[int] | Array | None]) -> Work:
+def _conversion(plan: ConversionPlan, mark: tuple[int, Numbers | Array | None]) -> Work:
     return Work(len(plan.narrow), TIMING.conversion_word, _watches(plan.gates), _marks(mark))
 
 
@@ -201,7 +203,7 @@ def stream_work(instruction: Pop | Infeed | Outfeed, plan: StreamPlan) -> tuple[
         case Infeed():
             unit = unit_bytes(instruction)
             row = row_bytes(instruction)
-            tokens = None if plan.tokens is None else -(-np.asarray(plan.tokens) * unit // row)
+            tokens = None if plan.tokens is None else -(-as_array(plan.tokens) * unit // row)
             flag = _INFEED_FLAG[instruction.memory]
             rate = _UNIT_CYCLES[instruction.memory]
             return (
@@ -215,13 +217,13 @@ def stream_work(instruction: Pop | Infeed | Outfeed, plan: StreamPlan) -> tuple[
         case Outfeed():
             unit = unit_bytes(instruction)
             row = row_bytes(instruction)
-            ends = None if plan.ends is None else -(-np.asarray(plan.ends) * unit // row)
+            ends = None if plan.ends is None else -(-as_array(plan.ends) * unit // row)
             return (
                 Work(
                     -(-total * unit // row),
                     # The bus to the host is as wide in one direction as in the other.
                     max(TIMING.ring_row, row / HOST_UNIT_BYTES * TIMING.activation_unit),
-                    tuple(Watch(gate, (gate.begins * unit // row).tolist()) for gate in plan.gates),
+                    tuple(Watch(gate, numbers(gate.begins * unit // row)) for gate in plan.gates),
                     _marks((ScalarFlag.RING_OUTFEED, ends)),
                 ),
             )
