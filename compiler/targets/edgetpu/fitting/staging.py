@@ -16,7 +16,6 @@ from itertools import product
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Staging
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
-from fitzroy.hw_models.isa.forms import form, published
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +99,7 @@ def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> lis
         blockings = tuple(staged.blocking(step.tensors[layer.writes]) for step in steps)
         if blockings in found or (staging is Staging.WHOLE and rows > room):
             continue
-        novel = sum(
-            form(instruction) not in published()
-            for step in steps
-            for instruction in staged.consumers(step.tensors, top)
-        )
+        novel = sum(staged.novel(step.tensors, top) for step in steps)
         cycles = sum(blocking.cycles for blocking in blockings)
         found[blockings] = _Way(staging, both, cycles, novel)
     return list(found.values())

@@ -9,9 +9,10 @@ divides the channels, `Delivery` says what sending costs, and `convolve` makes t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache, lru_cache, partial
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -39,10 +40,12 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Interval,
     Placed,
     Window,
+    most_windows,
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.forms import form, published
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.partial_sums import PUBLISHED_RUN
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -71,6 +74,13 @@ _LOADED = 2
 
 _MOST_SUMS = 256
 """Partial sums of so many positions may be in wide memory."""
+
+
+_KEPT = 1 << 12
+"""Blockings that are kept for the next convolution of the same extents."""
+
+_NOVEL: dict[Hashable, int] = {}
+"""Consumers of weights whose form is not published, by all that they depend on."""
 
 
 class Staging(Enum):
@@ -177,7 +187,7 @@ class Convolution(Layer):
             weights,
             result,
             stream,
-            lambda tile: _operation(self, source, result, tile, blocking, stream, first),
+            _operations(self, source, result, blocking, stream, first),
         )
 
     def _stream(self, blocking: Blocking, top: int, channel: int = 1) -> WeightStream:
@@ -200,23 +210,31 @@ class Convolution(Layer):
             beside=blocking.beside,
         )
 
-    def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
-        """The instructions that take and use weights, as they are without any others around.
+    def novel(self, tensors: Mapping[str, Placed], top: int) -> int:
+        """Consumers of weights whose form is not published, as they are without any others around.
 
         Args:
-            tensors: places of tensors by name.
+            tensors: tensors by name; where they lie makes no difference.
             top: one past the last row of wide memory for weights.
         """
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
-        blocking, builder = Blocking.of(self, result), Builder()
+        blocking = Blocking.of(self, result)
         stream = self._stream(blocking, top)
-        stream.receive(builder, mask_of([tile for tile in range(TILES) if result.active(tile)]))
-        builder.on_tiles(
-            lambda tile: _operation(self, source, result, tile, blocking, stream, 0),
-            [tile for tile in range(TILES) if result.active(tile)],
-        )
+        key = self.rows, self.columns, self.stage, blocking, stream, source.shape, result.shape
+        if key not in _NOVEL:
+            consumers = self._consumers(source, result, blocking, stream)
+            _NOVEL[key] = sum(form(item) not in published() for item in consumers)
+        return _NOVEL[key]
+
+    def _consumers(
+        self, source: Image, result: Image, blocking: Blocking, stream: WeightStream
+    ) -> list[Instruction]:
+        """The instructions that take and use weights."""
+        builder, active = Builder(), [tile for tile in range(TILES) if result.active(tile)]
+        stream.receive(builder, mask_of(active))
+        builder.on_tiles(_operations(self, source, result, blocking, stream, 0), active)
         return [instruction for _, _, instruction in builder.program]
 
     def blocking(self, result: Placed) -> Blocking:
@@ -256,12 +274,44 @@ class Blocking:
     @classmethod
     def of(cls, layer: Convolution, result: Image) -> Blocking:
         """The fastest blocking for which the layer's staging and wide memory have room."""
-        groups = -(-layer.layout.in_channels // WORD)
-        taps = layer.rows.kernel * layer.columns.kernel
-        blocks = -(-layer.channels // LANES)
-        depth = round_up(layer.channels, WORD)
-        positions = max(math.prod(layer.area(result, tile)) for tile in range(TILES))
-        limit = _WHOLE_ROWS if layer.staging is Staging.WHOLE else _STAGED_ROWS
+        return cls._fastest(
+            groups=-(-layer.layout.in_channels // WORD),
+            taps=layer.rows.kernel * layer.columns.kernel,
+            channels=layer.channels,
+            prefix=len(layer.layout.prefix.kinds),
+            positions=most_windows(layer.rows, result.rows)
+            * most_windows(layer.columns, result.columns),
+            staging=layer.staging,
+            both=layer.both,
+        )
+
+    @classmethod
+    @lru_cache(_KEPT)
+    def _fastest(
+        cls,
+        *,
+        groups: int,
+        taps: int,
+        channels: int,
+        prefix: int,
+        positions: int,
+        staging: Staging,
+        both: bool,
+    ) -> Blocking:
+        """The fastest blocking for which there is room.
+
+        Args:
+            groups: groups of four input channels.
+            taps: taps of the kernel.
+            channels: output channels.
+            prefix: words of vectors of a block.
+            positions: most positions of a tile.
+            staging: how weights are staged.
+            both: whether both channels of the ring may bring weights.
+        """
+        blocks = -(-channels // LANES)
+        depth = round_up(channels, WORD)
+        limit = _WHOLE_ROWS if staging is Staging.WHOLE else _STAGED_ROWS
         # Sums of many positions are worth their rows if the weights of a block take even more.
         sums = max(_MOST_SUMS, SLOTS * groups * taps - _STAGED_ROWS)
         options = [
@@ -271,15 +321,15 @@ class Blocking:
                 chunk * taps,
                 slots,
                 blocks,
-                len(layer.layout.prefix.kinds),
+                prefix,
                 positions,
                 LANES if blocks > 1 else depth,
                 depth - LANES * (blocks - 1),
-                layer.both,
+                both,
             )
             for chunk in _chunks(groups, taps, positions)
-            if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
-            for slots in _slots(layer.staging, groups // chunk, chunk * taps, blocks)
+            if chunk == groups or (positions <= sums and staging is not Staging.WHOLE)
+            for slots in _slots(staging, groups // chunk, chunk * taps, blocks)
         ]
         fitting = [blocking for blocking in options if blocking.slots * blocking.staged <= limit]
         # If nothing fits, what takes the fewest rows.
@@ -524,32 +574,67 @@ def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
 
 
+def _operations(
+    layer: Convolution,
+    source: Image,
+    result: Image,
+    blocking: Blocking,
+    stream: WeightStream,
+    first: int,
+) -> Callable[[int], TensorOp | None]:
+    """The tensor operations of tiles, for the blocks from one on; many tiles have the same."""
+    rows, columns = layer.rows, layer.columns
+    operation = cache(partial(_operation, layer, source, result, blocking, stream))
+
+    def of_tile(tile: int) -> TensorOp | None:
+        area = layer.area(result, tile)
+        if not math.prod(area):
+            return None
+        (top, _), (left, _) = layer.positions(result, tile)
+        return operation(
+            area,
+            source.address(
+                tile, top * rows.stride - rows.before, left * columns.stride - columns.before
+            ),
+            result.address(
+                tile,
+                top * rows.phases + rows.phase,
+                left * columns.phases + columns.phase,
+                LANES * first,
+            ),
+        )
+
+    return of_tile
+
+
 def _operation(
     layer: Convolution,
     source: Image,
     result: Image,
-    tile: int,
     blocking: Blocking,
     stream: WeightStream,
-    first: int,
-) -> TensorOp | None:
-    """The tensor operation of one tile, for the blocks from one on."""
-    height, width = layer.area(result, tile)
-    if not height * width:
-        return None
-    (top, _), (left, _) = layer.positions(result, tile)
+    area: tuple[int, int],
+    read: int,
+    written: int,
+) -> TensorOp:
+    """The tensor operation of tiles that compute an area at the same addresses.
+
+    Args:
+        layer: the convolution.
+        source: what it reads.
+        result: what it computes.
+        blocking: how it runs.
+        stream: its weights.
+        area: windows down and across.
+        read: address of the first element of the first window.
+        written: address of its result.
+    """
+    height, width = area
     rows, columns = layer.rows, layer.columns
     across, down = source.depth, source.pitch
     return Contraction(
-        source=source.address(
-            tile, top * rows.stride - rows.before, left * columns.stride - columns.before
-        ),
-        result=result.address(
-            tile,
-            top * rows.phases + rows.phase,
-            left * columns.phases + columns.phase,
-            LANES * first,
-        ),
+        source=read,
+        result=written,
         taps=[
             Axis("kx", columns.kernel, across * columns.dilation),
             Axis("ky", rows.kernel, down * rows.dilation),

@@ -93,8 +93,9 @@ class Window:
 
     def numbers(self, interval: Interval) -> Interval:
         """Numbers of the windows whose results lie in an interval."""
-        begin, end = (-(-(bound - self.phase) // self.phases) for bound in interval)
-        return begin, end
+        begin, end = interval
+        phases, phase = self.phases, self.phase
+        return -((phase - begin) // phases), -((phase - end) // phases)
 
     def needs(self, interval: Interval) -> Interval:
         """Elements that an interval of the result reads; may lie outside of the image."""
@@ -144,6 +145,11 @@ class TiledAxis:
     def most(self) -> int:
         """Extent of the largest window, with the slack."""
         return max([end - begin for begin, end in self.window]) + self.slack
+
+
+def most_windows(window: Window, axis: TiledAxis) -> int:
+    """Windows whose results a tile owns, at most."""
+    return max([end - begin for begin, end in map(window.numbers, axis.owned)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,11 @@ class Image:
     def nbytes(self) -> int:
         """Bytes that the window takes on every tile."""
         return self.pitch * self.rows.most
+
+    @property
+    def shape(self) -> tuple[TiledAxis, TiledAxis, int]:
+        """Whatever tells it from others but its name, its zero, and its place."""
+        return self.rows, self.columns, self.channels
 
     def owned(self, tile: int) -> tuple[Interval, Interval]:
         """Rows and columns that a tile owns."""
