@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 _INTERRUPTED = 130
 
@@ -10,11 +11,28 @@ _INTERRUPTED = 130
 def main() -> int:
     """Run the command line; who interrupts it while it is loaded gets no traceback either."""
     try:
+        if sys.argv[1:] == ["--version"] and _told_version():
+            return 0
         from fitzroy.cli.main import main as run
 
         return run()
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+def _told_version() -> bool:
+    """Print the version, for which nothing of the command line is loaded.
+
+    Returns:
+        Whether that worked; if not, the command line says what is wrong.
+    """
+    from fitzroy import __version__
+
+    with suppress(OSError, AttributeError):
+        sys.stdout.write(f"fitzroy {__version__}\n")
+        sys.stdout.flush()
+        return True
+    return False
 
 
 if __name__ == "__main__":
