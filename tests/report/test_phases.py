@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.driver.edgetpu_programs import echo
@@ -83,7 +84,7 @@ def run_of(*instructions: Instruction, tiles: int = ALL, cycles: float = 10_000)
         ),
     )
     base = timelines.run(echo())
-    return Run("m", timeline, base.occupancy, 0, 0, 0, {}, {})
+    return Run("m", timeline, base.occupied, 0, 0, 0, {}, {})
 
 
 def middle(*instructions: Instruction, tiles: int = ALL, cycles: float = 10_000) -> PhaseFigures:
@@ -243,7 +244,7 @@ def test_no_unit_is_busy_for_longer_than_a_phase(mobilenet: PackageFile) -> None
     main = timelines.stages(mobilenet)[-1]
     assert main.recording is not None
     timeline = timing.simulate(main.recording, main.chunk_sizes)
-    run = Run("m", timeline, occupancy(main.recording), 0, 0, 0, {}, {})
+    run = Run("m", timeline, partial(occupancy, main.recording), 0, 0, 0, {}, {})
     found = phases(run)
     for item in found:
         assert item.utilization <= 1

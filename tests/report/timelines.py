@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -149,7 +150,7 @@ def run(package: PackageFile, name: str = "model") -> Run:
     return Run(
         name=name,
         timeline=timeline(main),
-        occupancy=occupancy(main, [item for item in caching if item is not None]),
+        occupied=partial(occupancy, main, [item for item in caching if item is not None]),
         instructions=instructions,
         streamed=0 if executable.parameters is None else len(executable.parameters),
         cached=sum(

@@ -344,9 +344,7 @@ class Chain:
     waits: Waits = field(default=_NONE)
 
     @classmethod
-    def of(
-        cls, first: int, end: int, clock: float, rate: float, holds: Sequence[Held]
-    ) -> Chain:
+    def of(cls, first: int, end: int, clock: float, rate: float, holds: Sequence[Held]) -> Chain:
         """The chain of an engine.
 
         Args:

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import count as count_from
 from itertools import pairwise
 from typing import Any
@@ -372,13 +373,13 @@ class Clockwork:
     def _tile_fence(
         self, fence: TileFence, tile: int, time: float, maker: int
     ) -> tuple[float, int] | None:
-        for engine in TileEngine:
-            if fence.idle >> engine & 1:
-                if self._queues[engine][tile]:
-                    return None
-                place = self._places[engine][tile]
-                if place.free > time:
-                    time, maker = place.free, place.last
+        for engine in _members(fence.idle, len(TileEngine)):
+            if self._queues[engine][tile]:
+                return None
+            place = self._places[engine][tile]
+            free = place.free
+            if free > time:
+                time, maker = free, place.last
         for wanted, flag in (
             (fence.wait_ring_a, TileFlag.RING_PRODUCER_A),
             (fence.wait_ring_b, TileFlag.RING_PRODUCER_B),
@@ -394,10 +395,9 @@ class Clockwork:
                     time, maker = reached, who
         if fence.idle:
             time += TIMING.phase
-        for flag in TileFlag:
-            if fence.set >> flag & 1:
-                self._flags[flag].set(tile, fence.value, time, maker)
-                self._turns.changed(1 << flag)
+        for flag in _members(fence.set, len(TileFlag)):
+            self._flags[flag].set(tile, fence.value, time, maker)
+        self._turns.changed(fence.set)
         if fence.signal:
             self._done[tile] = Signal(time, maker)
         return time, maker
@@ -977,6 +977,12 @@ class Clockwork:
         if end == work.elements:
             self._finish_stream(name)
         return True
+
+
+@cache
+def _members(mask: int, count: int) -> tuple[int, ...]:
+    """Numbers below a count whose bits a mask has."""
+    return tuple(number for number in range(count) if mask >> number & 1)
 
 
 def _copy(side: Side) -> Side:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,7 @@ def timed(
     if main.recording is None:
         raise UsageError("the run was not recorded")
     sizes, profile = main.chunk_sizes, conditions.check()
+    loading = [stage.recording for stage in before if stage.recording is not None]
     return Run(
         name=name,
         timeline=timing.simulate(
@@ -172,9 +174,7 @@ def timed(
             driver=conditions.driver,
             pieces=main.positions,
         ),
-        occupancy=occupancy(
-            main.recording, [stage.recording for stage in before if stage.recording is not None]
-        ),
+        occupied=cache(partial(occupancy, main.recording, loading)),
         instructions=sum(sizes),
         streamed=main.requested(DescriptorTag.PARAMETERS),
         cached=sum(stage.requested(DescriptorTag.PARAMETERS) for stage in before),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ class Run(Displayed):
     Attributes:
         name: name of the model, as the user gave it; not trusted.
         timeline: when everything happened.
-        occupancy: what the tiles' memories held.
+        occupied: finds out what the tiles' memories held, which takes a while.
         instructions: bytes of instructions that the host sends for the inference.
         streamed: bytes of parameters that the host sends for the inference.
         cached: bytes of parameters that stay on the chip from inference to inference.
@@ -37,7 +37,7 @@ class Run(Displayed):
 
     name: str
     timeline: Timeline
-    occupancy: Occupancy
+    occupied: Callable[[], Occupancy]
     instructions: int
     streamed: int
     cached: int
@@ -53,6 +53,11 @@ class Run(Displayed):
             f"<Run of {self.name}: {self.timeline.total:,.1f} µs on {self.timeline.host}, "
             f"{self.timeline.cycles:,.0f} cycles>"
         )
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What the tiles' memories held."""
+        return self.occupied()
 
     @property
     def chip_time(self) -> float:
