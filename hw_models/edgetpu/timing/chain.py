@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
@@ -55,6 +56,11 @@ class Holds:
     def by(cls, maker: int, positions: Array, times: Array, cause: str) -> Holds:
         """Waits that one maker ends."""
         return cls(positions, times, np.full(len(positions), maker, np.int32), cause)
+
+    def each(self) -> Iterable[Hold]:
+        """One by one."""
+        columns = self.positions.tolist(), self.times.tolist(), self.makers.tolist()
+        return zip(*columns, repeat(self.cause), strict=False)
 
     def moved(self, distance: int) -> Holds:
         """The same before positions that are so much larger."""
@@ -362,8 +368,10 @@ class Chain:
             else:
                 few.append(held)
         chain = cls(first, end, rate, [first], [clock])
-        if many:
+        if sum([len(held.positions) for held in many]) > _FEW:
             chain._wait_often(few, many)
+        elif many:
+            chain._wait([*few, *(hold for held in many for hold in held.each())])
         elif few:
             chain._wait(few)
         return chain
@@ -431,6 +439,13 @@ class Chain:
             index = bisect_left(self.positions, position) - 1
             result.append(self.starts[index] + (position - self.positions[index]) * rate)
         return result
+
+    def begun(self, positions: Array) -> Array:
+        """When the elements at int64[n] positions begin: float64[n]."""
+        places, starts = np.asarray(self.positions), np.asarray(self.starts)
+        index = places.searchsorted(positions, side="right") - 1
+        found: Array = starts[index] + (positions - places[index]) * self.rate
+        return found
 
     def holds(self, first: int, end: int, shift: int, maker: int, cause: str) -> list[Held]:
         """What somebody waits for who handles the same elements, at positions shifted by some.

@@ -21,6 +21,7 @@ import numpy as np
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.progress import along
+from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import TILES
@@ -741,7 +742,7 @@ class Clockwork:
         self._fed(feeding, self._reading_of(feeding, feeding.end, self._feed.sent))
         self._turns.awake.add(_FEED)
 
-    def _reading_of(self, feeding: Feeding, end: int, sent: Sequence[float]) -> Chain:
+    def _reading_of(self, feeding: Feeding, end: int, sent: Sequence[float] | Array) -> Chain:
         """The infeed reads units up to an end.
 
         Args:
@@ -750,10 +751,7 @@ class Clockwork:
             sent: when rows were sent, from the first one on; rows that were not are not waited for.
         """
         node = self._stream_places["infeed"].node
-        rows, begins = feeding.beginning(end)
-        waiting = (rows >= _ROW_BUFFERS) & (rows < len(sent) + _ROW_BUFFERS)
-        freed = np.asarray(sent)[rows[waiting] - _ROW_BUFFERS]
-        holds = [*feeding.holds, Holds.by(node, begins[waiting], freed, "ring")]
+        holds = [*feeding.holds, Holds.by(node, *_freed(feeding, end, sent), "ring")]
         return Chain.of(feeding.first, end, feeding.clock, feeding.work.rate, holds)
 
     def _feed_rows(
@@ -761,8 +759,9 @@ class Clockwork:
     ) -> Chain:
         """The infeed reads rows while the ring takes them, each waiting for the other.
 
-        At first nothing waits for the other. What each then waits for makes both later, time and
-        again, until nothing changes: every time, at least one row more stays as it is.
+        At first the infeed does not wait for the ring. What it then would wait for makes both
+        later, time and again, until nothing changes: every time, at least one row more stays as it
+        is.
 
         Args:
             feeding: what the infeed may read.
@@ -787,6 +786,9 @@ class Clockwork:
             chain = Chain.of(first, end, clock, rate, [*holds, data])
             before, sent = sent, np.asarray(chain.done(range(first + 1, end + 1)))
             if read is None or np.array_equal(before, sent):
+                break
+            units, freed = _freed(feeding, last, np.concatenate((known, sent)))
+            if (freed <= read.begun(units)).all():
                 break
             if attempt % _ATTEMPTS == 0:
                 end = first + int(np.argmax(before != sent))
@@ -977,6 +979,22 @@ class Clockwork:
         if end == work.elements:
             self._finish_stream(name)
         return True
+
+
+def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[Array, Array]:
+    """Units up to an end that begin rows, and when what had their buffers was sent.
+
+    Args:
+        feeding: what an infeed may read.
+        end: the end.
+        sent: when rows were sent, from the first one on.
+
+    Returns:
+        int64[n] and float64[n]; units are left out that wait for no row, or for none of these.
+    """
+    rows, units = feeding.beginning(end)
+    some = (rows >= _ROW_BUFFERS) & (rows < len(sent) + _ROW_BUFFERS)
+    return units[some], np.asarray(sent)[rows[some] - _ROW_BUFFERS]
 
 
 @cache
