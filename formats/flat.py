@@ -567,27 +567,39 @@ def encode(root: Table, *, identifier: bytes | None = None) -> bytes:
     Raises:
         ValueError: a value that the schema cannot hold.
     """
-    builder = flatbuffers.Builder(4096 + sum(_payload(root)))
+    return bytes(encoded(root, identifier=identifier))
+
+
+def encoded(root: Table, *, identifier: bytes | None = None) -> memoryview:
+    """What `encode` gives, in the buffer where it was made: for what goes into another file."""
+    builder = flatbuffers.Builder(_SPARE + sum(_payload(root)))
     offset = _write_table(builder, root)
     builder.Finish(offset, file_identifier=identifier)
-    return bytes(builder.Output())
+    return memoryview(builder.Bytes)[builder.Head() :]
+
+
+_SPARE = 1 << 14
+"""Most bytes beside those of tables: the header, and what aligns all."""
+
+_FIELD, _VECTOR = 16, 64
+"""Most bytes that a field takes, and a vector beside its elements."""
 
 
 def _payload(value: Table) -> Iterator[int]:
-    """Sizes of the scalar vectors below a table, to reserve the buffer in one piece."""
-    for _, name, _kind in value.declared().fields:
-        item = getattr(value, name)
-        if isinstance(item, Table):
-            yield from _payload(item)
-        elif isinstance(item, list):
-            for element in item:
-                yield 64
-                if isinstance(element, Table):
-                    yield from _payload(element)
-                elif isinstance(element, np.ndarray):
-                    yield element.nbytes
-        elif isinstance(item, np.ndarray):
-            yield item.nbytes + 64
+    """Most bytes of everything below a table, to reserve the buffer in one piece."""
+    fields = value.declared().fields
+    yield _FIELD * (len(fields) + 1)
+    for _, name, kind in fields:
+        item, align = getattr(value, name), getattr(kind, "align", 0)
+        for element in item if isinstance(item, list) else (item,):
+            if isinstance(element, Table):
+                yield _FIELD
+                yield from _payload(element)
+            elif isinstance(element, np.ndarray):
+                yield element.nbytes + _VECTOR + align
+            elif isinstance(element, str):
+                # A character of UTF-8 takes 4 bytes at most.
+                yield 4 * len(element) + _VECTOR
 
 
 def _write_table(builder: Any, value: Table) -> int:

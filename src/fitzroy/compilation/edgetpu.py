@@ -323,11 +323,13 @@ def _finished(
         replace(package, source=digests_of(part.segment.graph))
         for part, package in zip(lowered.parts, packages, strict=True)
     ]
-    embedded = [
-        _embedded(part.segment, package)
-        for part, package in zip(lowered.parts, packages, strict=True)
-    ]
-    model = custom_op.embed(source.model, embedded)
+    model = custom_op.embed(
+        source.model,
+        [
+            _embedded(part.segment, package)
+            for part, package in zip(lowered.parts, packages, strict=True)
+        ],
+    )
     return EdgeTpuCompilation(
         tflite.write_model(attached(model, record_of(model, lowered.parts, packages))),
         source,

@@ -369,5 +369,6 @@ def word_cycles(area: tuple[int, int], groups: int, steps: int) -> float:
 
 def filled(data: bytes | Array) -> Array:
     """Words of an operand, filled up to whole units."""
-    raw = np.frombuffer(bytes(data), np.uint8)
-    return np.concatenate([raw, np.zeros(-len(raw) % 64, np.uint8)])
+    raw = np.frombuffer(data, np.uint8)
+    rest = -len(raw) % UNIT_BYTES
+    return np.concatenate([raw, np.zeros(rest, np.uint8)]) if rest else raw
