@@ -90,14 +90,24 @@ class Waits:
         self.cycles: dict[str, float] = {}
 
     @classmethod
-    def of(cls, times: Array, lengths: Array, makers: Array, causes: Array) -> Waits:
-        """Many, by their columns."""
+    def of(
+        cls, times: Array, lengths: Array, makers: Array, causes: Array, names: Sequence[str]
+    ) -> Waits:
+        """Many, by their columns.
+
+        Args:
+            times: float64[n], when each ended.
+            lengths: float64[n], how long each took.
+            makers: int32[n], who ended it.
+            causes: int64[n], numbers of causes, whose names differ.
+            names: the causes.
+        """
         waits = cls()
         waits.times.frombytes(times.tobytes())
         waits.makers.frombytes(makers.tobytes())
-        waits.causes += causes.tolist()
-        for cause in dict.fromkeys(waits.causes):
-            waits.cycles[cause] = float(lengths[causes == cause].sum())
+        waits.causes += np.array(names, object)[causes].tolist()
+        cycles = np.bincount(causes, lengths, len(names)).tolist()
+        waits.cycles = {name: length for name, length in zip(names, cycles, strict=True) if length}
         return waits
 
     def add(self, time: float, length: float, maker: int, cause: str) -> None:
@@ -127,10 +137,13 @@ def joined(every: Sequence[Waits], but: int) -> Waits:
     """Waits of several that go on side by side, in order of time, without those that one ended."""
     times = np.concatenate([np.asarray(waits.times) for waits in every])
     makers = np.concatenate([np.asarray(waits.makers) for waits in every])
-    causes = np.array([cause for waits in every for cause in waits.causes], object)
+    names = [*dict.fromkeys(cause for waits in every for cause in waits.causes)]
+    numbers = {name: number for number, name in enumerate(names)}
+    causes = np.array([numbers[cause] for waits in every for cause in waits.causes], np.int64)
     order = np.argsort(times, kind="stable")
     order = order[makers[order] != but]
-    return Waits.of(times[order], np.zeros(len(order)), makers[order], causes[order])
+    nothing = np.zeros(len(order))
+    return Waits.of(times[order], nothing, makers[order], causes[order], names)
 
 
 _NONE = Waits()
@@ -397,7 +410,7 @@ class Chain:
 
     def _wait_often(self, few: Sequence[Hold], many: Sequence[Holds]) -> None:
         """Take account of many holds at once."""
-        positions, times, makers, causes = _columns(few, many)
+        positions, times, makers, causes, names = _columns(few, many)
         order = np.lexsort((times, positions))
         order = order[: np.searchsorted(positions[order], self.end)]
         positions, times = positions[order], times[order]
@@ -408,8 +421,9 @@ class Chain:
         order, positions, times = order[late], positions[late], times[late]
         lengths, makers, causes = (wanted - before)[late], makers[order], causes[order]
         start = int(np.searchsorted(positions, self.first, side="right"))
-        self.before = Waits.of(times[:start], lengths[:start], makers[:start], causes[:start])
-        self.waits = Waits.of(times[start:], lengths[start:], makers[start:], causes[start:])
+        columns = times, lengths, makers, causes
+        self.before = Waits.of(*(column[:start] for column in columns), names)
+        self.waits = Waits.of(*(column[start:] for column in columns), names)
         if start:
             self.starts = [float(times[start - 1])]
         # Of waits before one element, the last one decides.
@@ -480,18 +494,19 @@ def begins(holds: Iterable[Held], position: int, ready: float) -> float:
     return ready
 
 
-def _columns(few: Sequence[Hold], many: Sequence[Holds]) -> tuple[Array, Array, Array, Array]:
-    """Positions, times, makers and causes of all holds."""
-    causes = np.empty(len(few) + sum(len(held.times) for held in many), object)
+def _columns(
+    few: Sequence[Hold], many: Sequence[Holds]
+) -> tuple[Array, Array, Array, Array, list[str]]:
+    """Positions, times, makers, and numbers of causes of all holds; and the causes."""
+    every = [hold[3] for hold in few] + [held.cause for held in many]
+    names = [*dict.fromkeys(every)]
+    numbers = [names.index(cause) for cause in every]
+    counts = [1] * len(few) + [len(held.times) for held in many]
     columns = [[hold[index] for hold in few] for index in range(3)]
-    causes[: len(few)] = [hold[3] for hold in few]
-    end = len(few)
-    for held in many:
-        begin, end = end, end + len(held.times)
-        causes[begin:end] = held.cause
     return (
         np.concatenate([np.array(columns[0], np.int64), *(held.positions for held in many)]),
         np.concatenate([np.array(columns[1], np.float64), *(held.times for held in many)]),
         np.concatenate([np.array(columns[2], np.int32), *(held.makers for held in many)]),
-        causes,
+        np.repeat(numbers, counts),
+        names,
     )

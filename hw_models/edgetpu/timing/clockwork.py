@@ -956,6 +956,8 @@ class Clockwork:
         position = place.position[0]
         clock = place.ready(queued.time, 0)
         holds, end = self._holds(work, self._scalar_flags, 0, position, clock)
+        if end <= position:
+            return False
         unit = unit_bytes(queued.job.instruction)
         kind = "input" if queued.job.instruction.memory is PopMemory.ACTIVATION else "parameters"
         arrivals = self.wire.arrivals(kind, self._popped[name], unit, end - position)
