@@ -2,6 +2,8 @@
 
 compile
     time from a ``.tflite`` model to a program, against ExecuTorch's own exporter
+compile_cost
+    what compiling for the Edge TPU costs, by step: large models, long ones, and as a command
 run
     time of an inference, against LiteRT with XNNPACK
 memory
@@ -71,6 +73,7 @@ from fitzroy.base.errors import FitzroyError
 
 NAMES = (
     "compile",
+    "compile_cost",
     "run",
     "memory",
     "edgetpu",

@@ -61,7 +61,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
     return []
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     """A size in bytes from the kernel's description of this process."""
     for line in _STATUS.read_text().splitlines():
         name, _, content = line.partition(":")
@@ -79,9 +79,9 @@ def _probe(warm_up: str, model: str, kind: str) -> int:
         fitzroy.compile(model)
         return tracemalloc.get_traced_memory()[1]
     _CLEAR.write_text(_RESET_PEAK)
-    before = _status("VmRSS")
+    before = status("VmRSS")
     fitzroy.compile(model)
-    return _status("VmHWM") - before
+    return status("VmHWM") - before
 
 
 if __name__ == "__main__":

@@ -24,6 +24,37 @@ from benchmarks.timing_pages import hosts, timing
 from benchmarks.twin_pages import proofs, refusals, speeds
 
 
+def _cost(results: Json) -> str:
+    """What compiling for the Edge TPU costs."""
+    commands = results["commands"]
+    rows = [
+        (
+            f"`{row['name']}`" if row["name"].endswith(".tflite") else row["name"],
+            f"{row['read'] + row['compile'] + row['estimate']:.1f} s",
+            "" if row["most_seconds"] is None else f"≤ {row['most_seconds']:g} s",
+            f"{row['compile']:.1f} s",
+            f"{row['estimate']:.1f} s",
+            f"{row['bytes'] / (1 << 20):.0f} MiB",
+            "" if row["most_bytes"] is None else f"≤ {row['most_bytes'] / (1 << 20):.0f} MiB",
+        )
+        for row in results["models"]
+    ]
+    header = ("model", "CPU time", "aim", "compile", "estimate", "peak of memory", "aim")
+    return (
+        "## Compile for the Edge TPU\n\n"
+        "Seconds of CPU from the file of a model to that of the program, in a process that has "
+        "compiled a small model before, and the estimate of an inference on the timing model, "
+        "which `fitzroy compile` makes unless `--no-estimate` is given. Memory is all that the "
+        "process takes at its peak. Large models do not fit the chip, which then gets most "
+        "parameters with every inference.\n\n"
+        f"{table(header, rows)}\n"
+        f"`fitzroy compile` of the first model takes {commands['compile']:.1f} s of CPU in a new "
+        f"process, {commands['command_ratio']:.2f} times as long as here. `fitzroy --version` "
+        f"takes {1000 * commands['version']:.0f} ms, an interpreter that does nothing "
+        f"{1000 * commands['nothing']:.0f} ms.\n\n{machine_line(results)}\n\n"
+    )
+
+
 def write_pages() -> list[Path]:
     """Write every page whose results are all at hand, and tell where."""
     written = []
@@ -35,7 +66,9 @@ def write_pages() -> list[Path]:
     return written
 
 
-def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simulator: Json) -> str:
+def benchmarks(
+    compiling: Json, cost: Json, running: Json, memory: Json, edgetpu: Json, simulator: Json
+) -> str:
     """The page of times and memory."""
     ours, official = compiling["ours"], compiling["official"]
     text = NOTICE + "# Benchmarks\n\n"
@@ -78,7 +111,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
             ),
         ],
     )
-    text += f"\n{machine_line(compiling)}\n\n## Run\n\n"
+    text += f"\n{machine_line(compiling)}\n\n{_cost(cost)}## Run\n\n"
     text += (
         "One inference on one thread; both runtimes take turns. Medians of the execution alone, "
         "measured inside the process of the runtime. LiteRT uses its XNNPACK delegate. The ratio "
@@ -370,7 +403,10 @@ def first_minutes(results: Json) -> str:
 
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
-    "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
+    "benchmarks.md": (
+        benchmarks,
+        ("compile", "compile_cost", "run", "memory", "edgetpu", "simulator"),
+    ),
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),

@@ -680,4 +680,6 @@ def _place(builder: Any, values: Array) -> None:
     """Put numbers in front of what is written, where room for them was reserved."""
     head = builder.Head() - values.nbytes
     builder.head = head
-    builder.Bytes[head : head + values.nbytes] = values.reshape(-1).view(np.uint8).data
+    # Through a view: else the bytes are copied twice.
+    room = memoryview(builder.Bytes)[head : head + values.nbytes]
+    room[:] = values.reshape(-1).view(np.uint8).data

@@ -16,6 +16,7 @@ from typing import Any
 import networkx
 import pytest
 
+from fitzroy.base.version import VERSION
 from fitzroy.report.documents import VERSIONS
 
 ROOT = Path(__file__).parent.parent
@@ -143,6 +144,14 @@ def printed(code: str, environment: Mapping[str, str] | None = None) -> str:
 def test_importing_the_package_is_cheap() -> None:
     code = "import sys, fitzroy; print(sorted({'numpy', 'networkx', 'typer'} & set(sys.modules)))"
     assert printed(code) == "[]"
+
+
+def test_telling_the_version_is_cheap() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['--version']; from fitzroy.__main__ import main; main(); "
+        "print(sorted({'numpy', 'rich', 'typer'} & set(sys.modules)))"
+    )
+    assert printed(code) == f"fitzroy {VERSION}\n[]"
 
 
 @pytest.mark.parametrize("module", ["fitzroy.driver.runtime", "fitzroy.linker.packages.executorch"])

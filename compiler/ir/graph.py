@@ -122,8 +122,11 @@ class Graph:
         self.remarks: list[Diagnostic] = []
         self._values: dict[str, Value] = {}
         self._producer: dict[str, str] = {}
-        self._readers: dict[str, set[str]] = {}
+        # Sets that are never changed, so that copies may share them.
+        self._readers: dict[str, frozenset[str]] = {}
         self._net = nx.MultiDiGraph()
+        # Copies share the network until one of them changes it.
+        self._shared = False
         self._serial = 0
         self._order: list[Node] | None = None
 
@@ -264,6 +267,7 @@ class Graph:
             ):
                 raise InternalError(f"value {output!r} is produced twice", where=self.name)
             self._producer[output] = node.name
+        self._unshare()
         self._net.add_node(node.name, node=node, serial=self._serial)
         self._serial += 1
         self._connect(node)
@@ -292,20 +296,26 @@ class Graph:
         for name in node.inputs:
             if name is None:
                 continue
-            self._readers.setdefault(name, set()).add(node.name)
+            self._readers[name] = self._readers.get(name, frozenset()) | {node.name}
             if name in self._producer:
                 self._net.add_edge(self._producer[name], node.name, key=name)
+
+    def _unshare(self) -> None:
+        """Have a network of its own, before it changes."""
+        if self._shared:
+            self._net, self._shared = self._net.copy(), False
 
     def _disconnect(self, node: Node) -> None:
         for name in node.inputs:
             if name is not None:
-                self._readers[name].discard(node.name)
+                self._readers[name] -= {node.name}
 
     # --- changing --------------------------------------------------------------------------------
 
     def remove(self, node: str) -> None:
         """Remove a node; its outputs stay as values until `prune` or a new producer."""
         old = self.node(node)
+        self._unshare()
         self._disconnect(old)
         self._net.remove_node(node)
         for name in old.outputs:
@@ -386,8 +396,9 @@ class Graph:
         other._values = dict(self._values)
         # What holds in this graph holds in the copy: no node has to be checked again.
         other._producer = dict(self._producer)
-        other._readers = {name: set(readers) for name, readers in self._readers.items()}
-        other._net = self._net.copy()
+        other._readers = dict(self._readers)
+        other._net, other._shared = self._net, True
+        self._shared = True
         other._serial, other._order = self._serial, self._order
         return other
 

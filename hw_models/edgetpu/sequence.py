@@ -190,7 +190,7 @@ def numbers(positions: Array) -> Numbers:
     return array("q", positions.astype(np.int64, copy=False).tobytes())
 
 
-def as_array(positions: abc.Sequence[int]) -> Array:
+def as_array(positions: abc.Sequence[int] | Array) -> Array:
     """Positions as int64[n]."""
     if isinstance(positions, range):
         return np.arange(positions.start, positions.stop, positions.step)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import suppress
 
 _INTERRUPTED = 130
+
+_COLLECTION = 100_000
+"""Objects after which garbage is looked for: what a verb makes lives until it is done."""
 
 
 def main() -> int:
@@ -13,6 +17,7 @@ def main() -> int:
     try:
         if sys.argv[1:] == ["--version"] and _told_version():
             return 0
+        gc.set_threshold(_COLLECTION)
         from fitzroy.cli.main import main as run
 
         return run()

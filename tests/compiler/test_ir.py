@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compiler.graphs import random_graph
+from tests.work import calls_at_most
 
 from fitzroy.base.errors import FormatError, InternalError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
@@ -28,6 +29,34 @@ def chain() -> Graph:
     z = graph.emit("exp", [y], REAL, stem="z")
     graph.outputs = [z]
     return graph
+
+
+def test_copying_a_large_graph_is_cheap() -> None:
+    """Rules that rewrite nodes copy the graph for each."""
+    graph = Graph("long")
+    value = graph.add_input("x", REAL)
+    for _ in range(500):
+        value = graph.emit("abs", [value], REAL)
+    graph.outputs = [value]
+    with calls_at_most(40):
+        copy = graph.copy()
+    assert copy.nodes() == graph.nodes()
+    # Whoever changes a copy leaves the original as it was.
+    copy.update(Node("abs", "exp", ("x",), ("abs",)))
+    copy.remove("abs.499")
+    assert graph.node("abs").op == "abs"
+    assert len(graph.nodes()) == 500
+    assert [node.op for node in copy.nodes()] == ["exp", *["abs"] * 498]
+
+
+def test_a_graph_with_a_cycle_has_no_order() -> None:
+    graph = Graph("circle")
+    for name in ("a", "b"):
+        graph.add_value(Value(name, REAL))
+    graph.add_node(Node("first", "abs", ("a",), ("b",)))
+    graph.add_node(Node("second", "abs", ("b",), ("a",)))
+    with pytest.raises(InternalError, match="the graph has a cycle"):
+        graph.nodes()
 
 
 def test_nodes_are_topological_and_keep_insertion_order() -> None:

@@ -194,6 +194,16 @@ def test_vectors_are_aligned_as_declared(count: int) -> None:
         assert not count or (array.ctypes.data - start) % align == 0
 
 
+def test_writing_takes_the_file_and_one_copy_of_it() -> None:
+    leaf = Leaf(data=np.zeros(4 << 20, np.uint8), label="large")
+    with memory_of() as memory:
+        size = len(flat.encode(leaf))
+    assert memory.peak < 2.1 * size
+    with memory_of() as memory:
+        assert len(flat.encoded(leaf)) == size
+    assert memory.peak < 1.1 * size
+
+
 def test_big_vectors_are_views_of_the_input() -> None:
     data = encode(Root(strict=Leaf(data=np.zeros(1 << 20, np.uint8))))
     with memory_of() as memory:

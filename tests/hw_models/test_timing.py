@@ -26,6 +26,7 @@ from tests.hw_models.test_edgetpu_engines import (
 )
 from tests.hw_models.timing_oracle import Oracle
 from tests.support import corpus
+from tests.work import calls_at_most
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.execution.programs import EdgeTpuProgram
@@ -1013,6 +1014,48 @@ def test_an_infeed_takes_the_time_of_its_units_or_of_the_link(
     few, many = stream(64, popped=False), stream(320, popped=False)
     assert many.cycles - few.cycles == pytest.approx(256 * unit * per_byte * 0.5)
     assert many.total - few.total == pytest.approx(256 * unit * per_byte / 1000)
+
+
+def test_many_rows_are_computed_at_once() -> None:
+    """Those of an infeed wait for the ring, and the ring for them."""
+    count = 4000
+    body: list[Instruction] = [
+        *descriptor(DescriptorTag.PARAMETERS, 0, 64 * count),
+        pop(count, PopMemory.PARAMETER),
+        RingConsume(
+            op=Opcode.RING_CONSUME_A, tiles=ALL, wide=wide(100, (count // 4, 1)), ring_read=EACH
+        ),
+        infeed(count, ALL, memory=InfeedMemory.PARAMETER),
+    ]
+    one = recorded(body, inputs=64 * count)
+    with calls_at_most(7 * count):
+        one.time()
+
+
+def test_an_infeed_and_the_ring_wait_for_each_other_many_times() -> None:
+    """Receivers wait for each other's rows, so that the ring stops time and again."""
+    count, rows = 400, 100
+    body: list[Instruction] = [
+        *descriptor(DescriptorTag.PARAMETERS, 0, 64 * count),
+        pop(count, PopMemory.PARAMETER),
+        RingConsume(
+            op=Opcode.RING_CONSUME_A,
+            tiles=ALL,
+            wide=wide(100, (rows, 1)),
+            ring_read=EACH,
+            wait=waits(1, Watcher(TileFlag.NARROW_TO_WIDE, 0, -3, 1)),
+        ),
+        NarrowToWide(
+            tiles=ALL,
+            narrow=narrow(0, (64, 1), (rows, 64)),
+            wide=wide(900, (rows, 1)),
+            pack_level=1,
+            narrow_to_wide=EACH,
+            wait=waits(5, Watcher(TileFlag.RING_READ_A, 1, 1, 1)),
+        ),
+        infeed(count, ALL, memory=InfeedMemory.PARAMETER),
+    ]
+    check_timeline(check_against_oracle(recorded(body, inputs=64 * count)))
 
 
 def test_what_came_over_the_ring_counts_a_while_later() -> None:

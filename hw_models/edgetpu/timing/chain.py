@@ -29,6 +29,9 @@ _FEW = 48
 _GRID = 2.0**-24
 """Cycles: of many moments, those that are no further apart count as one."""
 
+Positions = Sequence[int] | Array
+"""Positions: a list or range of any, int64[n] of many."""
+
 Times = Sequence[float] | Array
 """Moments: a list of a few, float64[n] for many."""
 
@@ -149,12 +152,11 @@ def joined(every: Sequence[Waits], but: int) -> Waits:
 _NONE = Waits()
 
 
-def shifted(positions: Sequence[int], distance: int) -> Sequence[int]:
+def shifted(positions: Sequence[int], distance: int) -> Positions:
     """Positions that are so much larger."""
     if len(positions) <= _FEW:
         return [position + distance for position in positions]
-    found: Sequence[int] = as_array(positions) + distance
-    return found
+    return as_array(positions) + distance
 
 
 def later(times: Times, delay: float) -> Times:
@@ -421,9 +423,10 @@ class Chain:
         order, positions, times = order[late], positions[late], times[late]
         lengths, makers, causes = (wanted - before)[late], makers[order], causes[order]
         start = int(np.searchsorted(positions, self.first, side="right"))
-        columns = times, lengths, makers, causes
-        self.before = Waits.of(*(column[:start] for column in columns), names)
-        self.waits = Waits.of(*(column[start:] for column in columns), names)
+        self.before, self.waits = (
+            Waits.of(times[part], lengths[part], makers[part], causes[part], names)
+            for part in (slice(start), slice(start, None))
+        )
         if start:
             self.starts = [float(times[start - 1])]
         # Of waits before one element, the last one decides.
@@ -436,7 +439,7 @@ class Chain:
         """When the last element has ended."""
         return self.starts[-1] + (self.end - self.positions[-1]) * self.rate
 
-    def done(self, positions: Sequence[int]) -> Times:
+    def done(self, positions: Positions) -> Times:
         """When the element before each position has ended; positions lie after the first."""
         rate = self.rate
         if len(positions) > _FEW:

@@ -396,8 +396,8 @@ class Clockwork:
                     time, maker = reached, who
         if fence.idle:
             time += TIMING.phase
-        for flag in _members(fence.set, len(TileFlag)):
-            self._flags[flag].set(tile, fence.value, time, maker)
+        for number in _members(fence.set, len(TileFlag)):
+            self._flags[number].set(tile, fence.value, time, maker)
         self._turns.changed(fence.set)
         if fence.signal:
             self._done[tile] = Signal(time, maker)

@@ -484,7 +484,7 @@ class SyncWalk:
             self._token(channel, passed(part.tokens[1], at, end))
         self._sender[channel] = sender
         if end == part.total:
-            counted = part.tokens is not None and part.tokens[1][-1:] == [end]
+            counted = part.tokens is not None and _counts_at(part.tokens[1], end)
             self._end_message(
                 _Message(
                     channel,
@@ -675,7 +675,7 @@ class SyncWalk:
             self._token(channel, passed(plan.tokens, before, sent))
             self._sender[channel] = TILES
         if feed.rows == rows:
-            counted = plan.tokens is not None and plan.tokens[-1:] == [total]
+            counted = plan.tokens is not None and _counts_at(plan.tokens, total)
             name = stream_name(feed.event)
             order = feed.place
             target = instruction.destination
@@ -942,3 +942,8 @@ def stream_unit(event: StreamEvent) -> StreamEngine:
         case Infeed():
             return StreamEngine.INFEED
     return StreamEngine.OUTFEED
+
+
+def _counts_at(ends: Numbers, end: int) -> bool:
+    """Whether the last count is at an end."""
+    return bool(ends) and ends[-1] == end

@@ -85,6 +85,19 @@ def cycles(steps: list[Step]) -> float:
     return sum(layer.blocking(step.result).cycles for layer, step in layers(steps))
 
 
+def test_what_is_counted_once_holds_wherever_tensors_lie() -> None:
+    with spending(0.0) as steps:
+        lower(pointwise_chain())
+    found = layers(steps)
+    assert novel(steps) == sum(layer.novel(step.tensors, 2079) for layer, step in found)
+    for layer, step in found:
+        images = [step.tensors[name] for name in (*layer.reads, layer.writes)]
+        moved = {image.name: replace(image, base=image.base + 4096) for image in images}
+        here, there = (layer.consumers(tensors, 2079) for tensors in (step.tensors, moved))
+        assert here != there
+        assert [*map(form, here)] == [*map(form, there)]
+
+
 @pytest.mark.parametrize("cost", [0.0, 0.03, 0.2, math.inf])
 def test_the_share_of_cycles_is_kept(cost: float) -> None:
     graph = pointwise_chain()

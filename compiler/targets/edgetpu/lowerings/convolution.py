@@ -77,7 +77,7 @@ _MOST_SUMS = 256
 
 
 _KEPT = 1 << 12
-"""Blockings that are kept for the next convolution of the same extents."""
+"""Most results that are kept for further convolutions of the same extents."""
 
 _NOVEL: dict[Hashable, int] = {}
 """Consumers of weights whose form is not published, by all that they depend on."""
@@ -211,31 +211,43 @@ class Convolution(Layer):
         )
 
     def novel(self, tensors: Mapping[str, Placed], top: int) -> int:
-        """Consumers of weights whose form is not published, as they are without any others around.
+        """How many consumers of weights have a form that is not published.
 
         Args:
             tensors: tensors by name; where they lie makes no difference.
             top: one past the last row of wide memory for weights.
         """
-        source, result = tensors[self.reads[0]], tensors[self.writes]
-        assert isinstance(source, Image)
-        assert isinstance(result, Image)
+        source, result = self._images(tensors)
         blocking = Blocking.of(self, result)
         stream = self._stream(blocking, top)
         key = self.rows, self.columns, self.stage, blocking, stream, source.shape, result.shape
         if key not in _NOVEL:
-            consumers = self._consumers(source, result, blocking, stream)
+            if len(_NOVEL) >= _KEPT:
+                _NOVEL.clear()
+            consumers = self.consumers(tensors, top)
             _NOVEL[key] = sum(form(item) not in published() for item in consumers)
         return _NOVEL[key]
 
-    def _consumers(
-        self, source: Image, result: Image, blocking: Blocking, stream: WeightStream
-    ) -> list[Instruction]:
-        """The instructions that take and use weights."""
-        builder, active = Builder(), [tile for tile in range(TILES) if result.active(tile)]
+    def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
+        """The instructions that take and use weights, as they are without any others around.
+
+        Args:
+            tensors: places of tensors by name.
+            top: one past the last row of wide memory for weights.
+        """
+        source, result = self._images(tensors)
+        blocking, builder = Blocking.of(self, result), Builder()
+        stream, active = self._stream(blocking, top), [*filter(result.active, range(TILES))]
         stream.receive(builder, mask_of(active))
         builder.on_tiles(_operations(self, source, result, blocking, stream, 0), active)
         return [instruction for _, _, instruction in builder.program]
+
+    def _images(self, tensors: Mapping[str, Placed]) -> tuple[Image, Image]:
+        """What it reads, and what it computes."""
+        source, result = tensors[self.reads[0]], tensors[self.writes]
+        assert isinstance(source, Image)
+        assert isinstance(result, Image)
+        return source, result
 
     def blocking(self, result: Placed) -> Blocking:
         """How its loops are blocked for a result."""
