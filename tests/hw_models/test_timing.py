@@ -19,6 +19,7 @@ from tests.hw_models.test_edgetpu_engines import (
     EACH,
     RESET,
     Memory,
+    constant,
     descriptor,
     prepared,
     program,
@@ -58,7 +59,7 @@ from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import bundle_count
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
-from fitzroy.hw_models.isa.scalar import DescriptorTag, Scalar
+from fitzroy.hw_models.isa.scalar import DescriptorTag, Scalar, Store
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import traversal
@@ -1167,6 +1168,28 @@ def test_a_host_takes_its_time_for_instructions_and_outputs(host: str) -> None:
     (output,) = [transfer for transfer in own.transfers if transfer.kind == "output"]
     assert 1 / model.link <= ours.output_byte(model) / 1000 < 1.1 / model.link
     assert output.end - output.begin < rows * 256 * pace
+
+
+def test_what_a_host_reads_begins_where_it_became_available() -> None:
+    words, rows = 64, 400
+    push = Scalar(store=Store.PUSH, store_from=4)
+    body = [
+        *descriptor(DescriptorTag.OUTPUT, 0, 4 * words + rows * 256),
+        mac(5, 200),
+        *between(),
+        constant(4, 7),
+        *[push] * words,
+        Outfeed(buffer=units(0, rows * 32), to_host=True, row_words=64),
+        RingProduce(tiles=1, wide=wide(0, (20, 1), (20, 0)), to_outfeed=True),
+    ]
+    line = check_against_oracle(recorded(body))
+    check_timeline(line)
+    (reading,) = [link for link in line.critical_path if link.what == "host"]
+    # The host reads the rows after the words, without a break, and computing comes before both.
+    (output,) = [transfer for transfer in line.transfers if transfer.kind == "output"]
+    assert reading.cause == "scalar"
+    assert line.microsecond(reading.begin) == pytest.approx(output.begin)
+    assert [link.what for link in line.critical_path if link.end <= reading.begin].count("op") == 1
 
 
 def test_a_host_that_dozed_off_has_to_wake_up() -> None:

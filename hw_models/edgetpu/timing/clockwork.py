@@ -200,7 +200,8 @@ class Clockwork:
                         self._core = self._node(
                             "scalar", 0, None, self._time, "outfeed", outfeed.last
                         )
-                    self.reader.read([WORD_BYTES * len(words)], [self._time])
+                    size = WORD_BYTES * len(words)
+                    self._read([size], [self._time], "scalar", self._core)
                 case Descriptor() if entry.tag is DescriptorTag.OUTPUT:
                     self.outputs.append(Output("output", entry.size))
                 case Descriptor() if entry.tag >= DescriptorTag.INTERRUPT_0:
@@ -920,11 +921,16 @@ class Clockwork:
         total = job.instruction.buffer.iterations(0) * HOST_UNIT_BYTES
         ends = [min(row * size, total) for row in range(offset, offset + 1 + end - position)]
         times = chain.done(range(position + 1, end + 1))
-        for (first, last), time in zip(pairwise(ends), times, strict=True):
+        sizes = [last - first for first, last in pairwise(ends)]
+        self._read(sizes, times, "outfeed", outfeed)
+
+    def _read(self, sizes: Sequence[int], times: Sequence[float], cause: str, maker: int) -> None:
+        """The host reads pieces of so many bytes that a node makes available at these times."""
+        for size, time in zip(sizes, times, strict=True):
             if time > self.reader.time:
-                node = self._node("host", 0, None, time, "outfeed", outfeed)
+                node = self._node("host", 0, None, time, cause, maker)
                 self._reading.append((time, node))
-            self.reader.read([last - first], [time])
+            self.reader.read([size], [time])
         if self._reading:
             self.nodes[self._reading[-1][1]].sides[0].end = self.reader.time
 
