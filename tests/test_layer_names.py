@@ -33,7 +33,13 @@ def model(tmp_path: Path) -> Path:
 
 def test_short_names() -> None:
     assert short_name("a/Relu6;a/add;b/bias") == "a/Relu6"
-    assert short_name("x" * 100) == "…" + "x" * 47
+    assert short_name("x" * 100) == "…" + "x" * 55
+    name = "MobileNetV2/expanded_conv_17/project/batch_norm/FusedBatchNormV3"
+    assert short_name(name) == "…/expanded_conv_17/project/batch_norm/FusedBatchNormV3"
+    # What a step does stays in front; a name with few folders is cut where it is too long.
+    assert short_name(f"max pool {name};a") == f"max pool {short_name(name)}"
+    assert short_name(f"{'y' * 70}/z") == "…" + "y" * 53 + "/z"
+    assert short_name(f"Two words {'y' * 60}") == "…" + f"Two words {'y' * 60}"[-55:]
     assert short_name(";") == ";"
 
 

@@ -20,7 +20,7 @@ from fitzroy.base.progress import (
     prefixed,
     reached,
 )
-from fitzroy.cli.terminal import Column, Terminal, Working, fitted
+from fitzroy.cli.terminal import Column, Terminal, Working, fitted, shorter
 from fitzroy.execution.estimate import estimate
 
 DIGITS = Path(__file__).parents[2] / "examples" / "models" / "digits.tflite"
@@ -110,6 +110,46 @@ def test_cells_of_short_columns_stay_on_one_line(
         assert len(lines) == 1
         assert "depthwise" in lines[0]
         assert (rows[0][1] in lines[0]) == whole
+
+
+def test_spare_columns_are_left_out_where_there_is_no_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    columns = [Column("phase", short=True), Column("time"), Column("op busy", spare=True)]
+    rows = [["input of the program", "2.201 ms", "36.5 %"]]
+    for width, whole in ((40, False), (60, True)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        Terminal().table(columns, rows)
+        text = capsys.readouterr().out
+        assert ("op busy" in text, "36.5" in text) == (whole, whole)
+        assert "input of the program" in text
+
+
+def test_names_are_still_told_from_one_another_when_they_are_shortened() -> None:
+    names = [f"Net/block_{n}/depthwise/Relu6: depthwise 3x3, 96 channels" for n in range(3)]
+    assert shorter(names, 80) == names
+    assert shorter(names, 24) == [f"…/block_{n}/depthwise/Rel…" for n in range(3)]
+    # No folder that most lie in; the end of a name tells as much as its beginning.
+    assert shorter(["a/bcdefghijkl", "d"], 8) == ["a/…hijkl", "d"]
+
+
+def test_lines_break_between_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/" + "x" * 60
+    Terminal().line(
+        f"hint: express it by operators that the chip computes, or see {path} for more", indent=2
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "  hint: express it by operators that the",
+        "  chip computes, or see",
+        f"  {path}",
+        "  for more",
+    ]
 
 
 def test_paths_are_shortened_in_the_middle_to_fit() -> None:

@@ -32,6 +32,7 @@ def document(**changes: Any) -> dict[str, Any]:
             {"name": "small", "old": 10, "new": 11},
             {"name": "large", "old": 100, "new": None},
         ],
+        "layers_known": True,
         "host_operators": {"ARG_MAX": {"old": 0, "new": 2}},
         "samples": 0,
         "outputs": [],
@@ -52,10 +53,31 @@ def test_page_says_what_changed() -> None:
     assert text.index(">large<") < text.index(">small<")
 
 
+def test_figures_that_changed_stand_at_the_top() -> None:
+    figures = [
+        {"name": name, "title": f"title of {name}", "unit": "", "better": "less"}
+        | {"old": old, "new": new}
+        for name, old, new in (
+            ("latency_us", 3, 2),
+            ("cycles", 3, 3),
+            ("transfer_bytes", 5, 5),
+            ("model_bytes", 8, 9),
+            ("cached_bytes", 1, 2),
+            ("programs", 1, 2),
+        )
+    ]
+    top = page(document(figures=figures, regressions=[])).partition("<h2>Figures")[0]
+    shown = [figure["name"] for figure in figures if f"title of {figure['name']}" in top]
+    assert shown == ["latency_us", "cycles", "model_bytes", "cached_bytes"]
+
+
 def test_page_of_equal_models() -> None:
     text = page(document(layers=[], samples=3))
     read(text)
     assert "same cycles" in text
+    unknown = page(document(layers=[], layers_known=False))
+    assert "says nothing of its layers" in unknown
+    assert "3 of 4 figures changed" in unknown
     assert "the same on all 3 inputs" in text
 
 

@@ -242,8 +242,9 @@ def _show(terminal: Terminal, found: Comparison) -> None:
         terminal.line(text)
     if found.layers:
         layers = tables.largest(found)
-        terminal.heading(f"{len(layers)} layers changed, those that changed most first")
-        columns[0] = Column("layer")
+        shown = f", the {_LAYERS_SHOWN} that changed most" if len(layers) > _LAYERS_SHOWN else ""
+        terminal.heading(f"{len(layers)} layers changed{shown}")
+        columns[0] = Column("layer", keep=True, short=True)
         terminal.table(columns, [_cells(item.name, item) for item in layers[:_LAYERS_SHOWN]])
     if found.samples:
         terminal.heading(tables.sentence(found))

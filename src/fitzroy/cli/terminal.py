@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,6 +53,7 @@ class Column:
         style: rich style of the cells.
         keep: whether the column keeps its width when the table has to shrink.
         short: whether cells that have no room on a terminal lose their middle, and are not wrapped.
+        spare: whether the column is left out on a terminal that has no room for all.
     """
 
     title: str
@@ -58,6 +61,7 @@ class Column:
     style: str = ""
     keep: bool = False
     short: bool = False
+    spare: bool = False
 
 
 class Working:
@@ -189,6 +193,7 @@ class Terminal:
             titles = [column.title for column in columns]
             self._columns([titles, *rows], [column.right for column in columns])
             return
+        columns, rows = _affordable(columns, rows, self._out.width)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(
@@ -278,10 +283,22 @@ def _indented(console: Console, text: Text, indent: int) -> None:
     if not console.is_terminal or not text:
         console.print(margin + text, soft_wrap=True)
         return
-    for line in text.wrap(console, max(console.width - indent, 20), overflow="ignore"):
-        # Words longer than a line, such as paths, are for the terminal to break.
+    for line in text.divide(_breaks(text.plain, max(console.width - indent, 20))):
         line.rstrip()
         console.print(margin + line, soft_wrap=True)
+
+
+def _breaks(text: str, width: int) -> list[int]:
+    """Where a text is broken so that its lines fit.
+
+    Words longer than a line, such as paths, stay whole: they are for the terminal to break.
+    """
+    found, start = [], 0
+    for word in re.finditer(r"\S+", text):
+        if text[start : word.start()].strip() and cell_len(text[start : word.end()]) > width:
+            start = word.start()
+            found.append(start)
+    return found
 
 
 def _console(*, stderr: bool) -> _Console:
@@ -349,19 +366,57 @@ _LEAST_PATH = 16
 """Letters that are left of a path."""
 
 
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Characters that columns take, with the space between them."""
+    cells = zip(*([column.title for column in columns], *rows), strict=True)
+    # Three spaces lie between columns, one at each end.
+    return [max(map(cell_len, column)) + 3 for column in cells]
+
+
+def _affordable(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    """A table without its spare columns, unless there is room for all."""
+    if sum(_widths(columns, rows)) <= width:
+        return columns, rows
+    kept = [number for number, column in enumerate(columns) if not column.spare]
+    return [columns[number] for number in kept], [[row[number] for number in kept] for row in rows]
+
+
 def _fitting(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> Iterator[Sequence[str]]:
     """Rows whose cells of short columns have as many characters as there is room for."""
-    cells = zip(*([column.title for column in columns], *rows), strict=True)
-    widths = [max(map(cell_len, column)) for column in cells]
     short = [column.short for column in columns]
-    rest = sum(wide for wide, cut in zip(widths, short, strict=True) if not cut)
-    # Three spaces lie between columns, one at each end.
-    room = (width - rest - 3 * len(columns)) // max(1, sum(short))
-    most = max(_LEAST_PATH, room)
-    for row in rows:
-        yield [shortened(cell, most) if cut else cell for cell, cut in zip(row, short, strict=True)]
+    rest = sum(3 if cut else wide for wide, cut in zip(_widths(columns, rows), short, strict=True))
+    most = max(_LEAST_PATH, (width - rest) // max(1, sum(short)))
+    cells = [
+        shorter(column, most) if cut else column
+        for column, cut in zip(zip(*rows, strict=True), short, strict=True)
+    ]
+    yield from zip(*cells, strict=True)
+
+
+def shorter(texts: Sequence[str], most: int) -> Sequence[str]:
+    """Names with at most so many characters, told from one another as well as that allows.
+
+    The folder that most names lie in goes first, then the middle of a name, or its end where more
+    names stay different.
+
+    Args:
+        texts: the names.
+        most: characters that each may have.
+    """
+    if all(len(text) <= most for text in texts):
+        return texts
+    folders = Counter(text.partition("/")[0] for text in texts if "/" in text)
+    for folder, number in folders.most_common(1):
+        if 2 * number > len(texts) and number > 1:
+            within = f"{folder}/"
+            texts = [f"…/{t.removeprefix(within)}" if t.startswith(within) else t for t in texts]
+    middle = [shortened(text, most) for text in texts]
+    end = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
+    return end if len({*end}) > len({*middle}) else middle
 
 
 def fitted(text: str, width: int) -> str:

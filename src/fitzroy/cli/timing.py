@@ -11,7 +11,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
-from fitzroy.cli.terminal import Terminal
+from fitzroy.cli.terminal import Column, Terminal
 from fitzroy.hw_models.chips.hosts import HOSTS, LIBEDGETPU
 
 if TYPE_CHECKING:
@@ -189,11 +189,23 @@ def document(run: Run | None) -> dict[str, Any] | None:
 
 def show(terminal: Terminal, run: Run) -> None:
     """Print the main figures of a run."""
-    from fitzroy.report.summary import lines
+    from fitzroy.report import summary
 
     terminal.heading("time")
-    for line in lines(run):
-        terminal.line(line)
+    terminal.fields(summary.fields(run))
+    terminal.line()
+    titles, rows = summary.longest(run)
+    columns = [
+        Column(
+            title,
+            right=number not in summary.TEXTS,
+            short=number == 1,
+            # What the others tell in part goes where there is no room for all.
+            spare=title == "op busy",
+        )
+        for number, title in enumerate(titles)
+    ]
+    terminal.table(columns, rows)
 
 
 def files(run: Run, trace: Path | None, report: Path | None) -> list[tuple[Path, bytes]]:

@@ -25,8 +25,10 @@ _FOOTER = (
     "measurement, unless a document says its own."
 )
 
-_HEADLINE = ("latency_us", "cycles", "output_bytes", "streamed_bytes")
+_HEADLINE = ("latency_us", "cycles", "transfer_bytes", "model_bytes", "cached_bytes")
 """Figures that stand at the top, where both sides have them."""
+
+_TOP = 4
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -37,8 +39,9 @@ def page(document: Mapping[str, Any]) -> str:
     """
     old, new = file_name(document["old"]), file_name(document["new"])
     changed = sum(item["old"] != item["new"] for item in document["figures"])
-    subtitle = f"{changed} of {len(document['figures'])} figures and "
-    subtitle += f"{len(document['layers'])} layers changed"
+    subtitle = f"{changed} of {len(document['figures'])} figures"
+    subtitle += f" and {len(document['layers'])} layers" if document["layers_known"] else ""
+    subtitle += " changed"
     sections = [
         section("Summary", _headline(document), _remarks(document)),
         section(
@@ -55,7 +58,10 @@ def page(document: Mapping[str, Any]) -> str:
 
 def _headline(document: Mapping[str, Any]) -> str:
     found = {item["name"]: item for item in document["figures"]}
-    shown = [found[name] for name in _HEADLINE if name in found]
+    both = [found[name] for name in _HEADLINE if name in found and _of_both(found[name])]
+    # Those that changed say more; they stay in their order.
+    kept = sorted(both, key=lambda item: item["old"] == item["new"])[:_TOP]
+    shown = [item for item in both if item in kept]
     return figure_list(
         [
             (
@@ -63,9 +69,13 @@ def _headline(document: Mapping[str, Any]) -> str:
                 _value(item["new"], item["unit"]),
                 f"before: {_value(item['old'], item['unit'])}, {_change(item)}",
             )
-            for item in shown or document["figures"][:4]
+            for item in shown or document["figures"][:_TOP]
         ]
     )
+
+
+def _of_both(item: Mapping[str, Any]) -> bool:
+    return item["old"] is not None and item["new"] is not None
 
 
 def _remarks(document: Mapping[str, Any]) -> str:
@@ -138,7 +148,7 @@ def _layers(document: Mapping[str, Any]) -> str:
     most = max((abs(_difference(item)) for item in layers), default=0.0) or 1.0
     rows = [
         (
-            named(item["name"]),
+            Cell(escaped(item["name"]), item["name"]),
             number(item["old"] or 0.0, _value(item["old"], "")),
             number(item["new"] or 0.0, _value(item["new"], "")),
             _grown_cell(item, "less"),
@@ -146,9 +156,12 @@ def _layers(document: Mapping[str, Any]) -> str:
         )
         for item in layers
     ]
-    remark = "" if layers else hint("The layers that both have take the same cycles.")
+    if not layers:
+        known = "All layers take the same cycles."
+        unknown = "One side says nothing of its layers: compare models, or reports in JSON."
+        return hint(known if document["layers_known"] else unknown)
     shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True, wrap=(0,))
-    return remark + scroll(shown, "Table of layers")
+    return scroll(shown, "Table of layers")
 
 
 _LAYER_COLUMNS = (

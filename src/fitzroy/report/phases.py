@@ -142,14 +142,33 @@ def busiest_tile(run: Run) -> int:
     return busy.index(max(busy))
 
 
-_MOST_NAME = 48
+_MOST_NAME = 56
 """Characters of a layer's name that titles have."""
+
+_LEAST_NAME = 36
+"""Characters that are left of a name if whole folders go; else it is cut where it is too long."""
 
 
 def short_name(layer: str) -> str:
-    """The name of a layer without the layers that were folded into it, and not too long."""
-    first = layer.partition(";")[0] or layer
-    return first if len(first) <= _MOST_NAME else f"…{first[1 - _MOST_NAME :]}"
+    """The name of a layer without the layers that were folded into it, and not too long.
+
+    The end of a name tells most, so folders at its beginning go first. What a step does stands in
+    front of the name, with a space, and stays.
+    """
+    name = layer.partition(";")[0] or layer
+    does, space, path = name.rpartition(" ")
+    if not does.replace(" ", "").islower():
+        does, space, path = "", "", name
+    rest = path
+    while len(rest) > _MOST_NAME - 2 and "/" in rest and len(path) > _MOST_NAME:
+        rest = rest.partition("/")[2]
+    if len(rest) < min(len(path), _LEAST_NAME):
+        rest = path
+    if rest != path:
+        rest = f"…/{rest}"
+    elif len(path) > _MOST_NAME:
+        rest = f"…{path[1 - _MOST_NAME :]}"
+    return f"{does}{space}{rest}"
 
 
 def owners(places: Sequence[tuple[int, int]], timeline: Timeline) -> Iterator[int]:

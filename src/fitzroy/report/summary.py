@@ -138,33 +138,45 @@ def waits(figures: Sequence[PhaseFigures]) -> dict[str, dict[str, float]]:
 
 def lines(run: Run) -> list[str]:
     """What matters most about a run, as lines of text without colours."""
+    titles, rows = longest(run)
+    return [*_aligned(fields(run), (0, 1)), "", *_aligned([titles, *rows], TEXTS)]
+
+
+def fields(run: Run) -> list[tuple[str, str]]:
+    """What matters most about a run: names, and what is to be said of each."""
     timeline = run.timeline
     figures = phases(run)
     macs = sum(item.macs for item in figures)
     possible = timeline.cycles * run.peak_macs
     narrow, wide = run.occupancy.narrow, run.occupancy.wide
     found = [
-        f"inference   {units.time(timeline.total)} on {timeline.place}",
-        f"program     {units.time(run.chip_time)}, {timeline.cycles:,.0f} cycles at "
-        f"{timeline.core_mhz:g} MHz; {units.time(run.host_time)} outside of it",
-        f"MAC array   {units.share(macs / possible if possible else 0.0)} of its products used, "
-        f"{units.number(macs)} MACs",
-        f"parameters  {units.size(run.streamed)} streamed, {units.size(run.cached)} cached",
-        f"memory      {_fullest(narrow)} of narrow, {_fullest(wide)} of wide memory in the "
-        "fullest tile",
+        ("inference", f"{units.time(timeline.total)} on {timeline.place}"),
+        (
+            "program",
+            f"{units.time(run.chip_time)}, {timeline.cycles:,.0f} cycles at "
+            f"{timeline.core_mhz:g} MHz; {units.time(run.host_time)} outside of it",
+        ),
+        (
+            "MAC array",
+            f"{units.share(macs / possible if possible else 0.0)} of its products used, "
+            f"{units.number(macs)} MACs",
+        ),
+        ("parameters", f"{units.size(run.streamed)} streamed, {units.size(run.cached)} cached"),
+        (
+            "memory",
+            f"{_fullest(narrow)} of narrow, {_fullest(wide)} of wide memory in the fullest tile",
+        ),
     ]
     critical: dict[str, float] = defaultdict(float)
     for link in timeline.critical_path:
         critical[RESOURCE_OF.get(link.what, link.what)] += link.end - link.begin
     if critical and timeline.cycles:
         parts = [f"{what} {units.share(part / timeline.cycles)}" for what, part in _most(critical)]
-        found.append(f"bound by    {', '.join(parts[:_CAUSES])}")
+        found.append(("bound by", ", ".join(parts[:_CAUSES])))
     op = waits(figures).get("op", {})
     if op:
         parts = [f"{cause.replace('_', ' ')} {cycles:,.0f}" for cause, cycles in _most(op)]
-        found.append(f"op waits    {', '.join(parts[:_CAUSES])} cycles")
-    longest = sorted(figures, key=lambda item: -item.cycles)[:_TOP]
-    found += ["", *_table(run, longest, len(figures))]
+        found.append(("op waits", f"{', '.join(parts[:_CAUSES])} cycles"))
     return found
 
 
@@ -176,24 +188,39 @@ def _most(table: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(table.items(), key=lambda item: -item[1])
 
 
-def _table(run: Run, figures: Sequence[PhaseFigures], count: int) -> list[str]:
+TEXTS = (1, 6)
+"""Columns of `longest` that have text; the others have numbers."""
+
+
+def longest(run: Run) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The phases that take the most time: titles of columns, and a row for each phase.
+
+    The columns are number, name, time, share of the time, share of it that the op engine is busy,
+    share of the products that are used, and what bounds the phase.
+    """
     total = run.timeline.cycles or 1.0
-    which = f"the {len(figures)} longest of {count} phases" if len(figures) < count else "phase"
-    rows = [("", which, "time", "share", "op busy", "MAC use", "bound by")]
-    for item in figures:
-        rows.append(
-            (
-                str(item.number),
-                item.title,
-                units.time(item.cycles / run.timeline.core_mhz),
-                units.share(item.cycles / total),
-                units.share(item.op_busy / (item.cycles or 1.0)),
-                units.share(item.utilization),
-                item.bound,
-            )
+    every = phases(run)
+    found = sorted(every, key=lambda item: -item.cycles)[:_TOP]
+    which = f"the {len(found)} longest of {len(every)} phases"
+    rows: list[tuple[str, ...]] = [
+        (
+            str(item.number),
+            item.title,
+            units.time(item.cycles / run.timeline.core_mhz),
+            units.share(item.cycles / total),
+            units.share(item.op_busy / (item.cycles or 1.0)),
+            units.share(item.utilization),
+            item.bound,
         )
+        for item in found
+    ]
+    title = which if len(found) < len(every) else "phase"
+    return ("", title, "time", "share", "op busy", "MAC use", "bound by"), rows
+
+
+def _aligned(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[str]:
+    """Rows as lines whose columns stand below each other, those of text flush left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    texts = (1, 6)
     return [
         "  ".join(
             cell.ljust(width) if column in texts else cell.rjust(width)

@@ -76,7 +76,7 @@ class Comparison:
         old: what was there before.
         new: what there is now.
         figures: all figures that one of them has.
-        layers: layers that changed, came or went, in order; empty if they are not known.
+        layers: layers that changed, came or went, in order; None if those of a side are not known.
         host: operators on the host that are more or fewer than before, with both counts.
         samples: on how many inputs outputs were compared.
         outputs: outputs that differ.
@@ -85,7 +85,7 @@ class Comparison:
     old: str
     new: str
     figures: tuple[Change, ...]
-    layers: tuple[Change, ...]
+    layers: tuple[Change, ...] | None
     host: Mapping[str, tuple[int, int]]
     samples: int = 0
     outputs: tuple[OutputChange, ...] = ()
@@ -126,7 +126,7 @@ def compared(
         tuple(
             Change(name, figure(name), old.values.get(name), new.values.get(name)) for name in names
         ),
-        tuple(item for item in _layers(old.layers, new.layers) if not item.same) if known else (),
+        tuple(item for item in _layers(old.layers, new.layers) if not item.same) if known else None,
         _moved(old.host, new.host),
         samples,
         tuple(outputs),
@@ -147,38 +147,65 @@ def _moved(
 
 
 def _layers(old: Sequence[LayerCost], new: Sequence[LayerCost]) -> Iterator[Change]:
-    """Layers side by side: those of the same name in the same order belong together."""
-    pairs = list(takewhile(_same_name, zip(old, new, strict=False)))
-    begin = len(pairs)
-    rest = zip(reversed(old[begin:]), reversed(new[begin:]), strict=False)
-    ending = list(takewhile(_same_name, rest))[::-1]
-    yield from (_layer(*pair) for pair in pairs)
-    yield from _middle(old[begin : len(old) - len(ending)], new[begin : len(new) - len(ending)])
-    yield from (_layer(*pair) for pair in ending)
+    """Layers side by side: those of the same name in the same order belong together.
+
+    Where one side has no names, as models of other compilers have none, those that do the same
+    belong together.
+    """
+    named = any(item.layer for item in old) == any(item.layer for item in new)
+    names = [_names(side, named) for side in (old, new)]
+    begin = _equal(names[0], names[1])
+    last = _equal(names[0][begin:][::-1], names[1][begin:][::-1])
+    ends = len(old) - last, len(new) - last
+    yield from map(_layer, old[:begin], new[:begin])
+    middles = old[begin : ends[0]], new[begin : ends[1]]
+    yield from _middle(*middles, names[0][begin : ends[0]], names[1][begin : ends[1]])
+    yield from map(_layer, old[ends[0] :], new[ends[1] :])
 
 
-def _same_name(pair: tuple[LayerCost, LayerCost]) -> bool:
-    return pair[0].name == pair[1].name
+def _names(layers: Sequence[LayerCost], named: bool) -> list[str]:
+    return [item.name if named else item.does or item.name for item in layers]
 
 
-def _middle(old: Sequence[LayerCost], new: Sequence[LayerCost]) -> Iterator[Change]:
-    names = [[layer.name for layer in side] for side in (old, new)]
+def _equal(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many names are the same from the beginning on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
+def _middle(
+    old: Sequence[LayerCost], new: Sequence[LayerCost], before: list[str], after: list[str]
+) -> Iterator[Change]:
     if len(old) * len(new) > _MOST_PAIRS:
         # Too many to try: all of them went and came.
         yield from (_layer(layer, None) for layer in old)
         yield from (_layer(None, layer) for layer in new)
         return
-    matcher = SequenceMatcher(None, names[0], names[1], autojunk=False)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
             yield from map(_layer, old[a:b], new[c:d])
-            continue
-        yield from (_layer(layer, None) for layer in old[a:b])
-        yield from (_layer(None, layer) for layer in new[c:d])
+        else:
+            yield from _replaced(old[a:b], new[c:d])
+
+
+def _replaced(old: Sequence[LayerCost], new: Sequence[LayerCost]) -> Iterator[Change]:
+    """Layers that are done in other ways than before, and those that came and went."""
+    left = [*new]
+    for layer in old:
+        same = next((item for item in left if item.layer and item.layer == layer.layer), None)
+        if same is not None:
+            left.remove(same)
+        yield _layer(layer, same)
+    yield from (_layer(None, layer) for layer in left)
 
 
 def _layer(old: LayerCost | None, new: LayerCost | None) -> Change:
-    named = old or new
+    named = new or old
     assert named is not None
+    name = named.name
+    if old is not None and new is not None and old.name != new.name:
+        # A side without names has no say in them.
+        both = old.layer and new.layer
+        name = f"{new.name} (was {old.does})" if both else max(old.name, new.name, key=len)
     before, after = (None if layer is None else layer.cycles for layer in (old, new))
-    return Change(named.name, _CYCLES, before, after)
+    return Change(name, _CYCLES, before, after)

@@ -88,12 +88,16 @@ class LayerCost:
     """A layer, or what lies between two fences of a program.
 
     Attributes:
-        name: what it does.
+        name: the source's layer, as short as titles are, and what is done for it.
         cycles: how long it takes.
+        layer: the source's layer; empty if that is not known.
+        does: what is done; empty if that is the whole name.
     """
 
     name: str
     cycles: float
+    layer: str = ""
+    does: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,4 +215,6 @@ def _layers(runs: Sequence[Run]) -> Iterator[LayerCost]:
     for number, run in enumerate(runs):
         place = f"program {number}: " if len(runs) > 1 else ""
         for item in phases(run):
-            yield LayerCost(place + item.title, item.cycles)
+            yield LayerCost(
+                place + item.title, item.cycles, item.layer and place + item.layer, item.name
+            )

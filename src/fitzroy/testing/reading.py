@@ -143,13 +143,15 @@ class _Reader:
         found = self.objects(key)
         if len(found) > _MOST_LAYERS:
             raise FormatError(f"{len(found)} layers, of at most {_MOST_LAYERS}", path=self.path)
-        return (LayerCost(item.title, item.number("cycles")) for item in found)
+        return (item.layer() for item in found)
 
-    @property
-    def title(self) -> str:
-        """The name of a layer or phase, with that of the source's layer if there is one."""
-        layer = self.text("layer") if self.values.get("layer") else ""
-        return f"{short_name(layer)}: {self.text('name')}" if layer else self.text("name")
+    def layer(self) -> LayerCost:
+        """A layer or phase, named after the source's layer if that is known."""
+        cycles, name = self.number("cycles"), self.text("name")
+        if not self.values.get("layer"):
+            return LayerCost(short_name(name), cycles)
+        layer = self.text("layer")
+        return LayerCost(f"{short_name(layer)}: {name}", cycles, layer, name)
 
 
 def _compile(root: _Reader) -> ModelFigures:

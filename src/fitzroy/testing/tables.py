@@ -42,7 +42,10 @@ def document(found: Comparison, regressions: Sequence[Change] = ()) -> dict[str,
             }
             for item in found.figures
         ],
-        "layers": [{"name": item.name, "old": item.old, "new": item.new} for item in found.layers],
+        "layers": [
+            {"name": item.name, "old": item.old, "new": item.new} for item in found.layers or ()
+        ],
+        "layers_known": found.layers is not None,
         "host_operators": {
             name: {"old": old, "new": new} for name, (old, new) in found.host.items()
         },
@@ -85,7 +88,9 @@ def shown(found: Comparison) -> tuple[Change, ...]:
 
 def largest(found: Comparison) -> tuple[Change, ...]:
     """Layers that changed, those by the most cycles first."""
-    return tuple(sorted(found.layers, key=lambda item: -abs((item.new or 0) - (item.old or 0))))
+    return tuple(
+        sorted(found.layers or (), key=lambda item: -abs((item.new or 0) - (item.old or 0)))
+    )
 
 
 def moved(found: Comparison) -> Iterator[str]:
@@ -167,7 +172,7 @@ def table(found: Comparison) -> str:
     writer.writerow(("kind", "name", "unit", "old", "new", "percent"))
     for item in found.figures:
         writer.writerow(("figure", item.name, item.kind.unit, *_cells(item)))
-    for item in found.layers:
+    for item in found.layers or ():
         writer.writerow(("layer", _cell(item.name), "cycles", *_cells(item)))
     for output in found.outputs:
         name = f"{output.sample}: {output.deviation.output}"
