@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,46 @@ def test_tables_are_searched_and_sorted(report: Browser) -> None:
         ".map((r) => Number(r.cells[2].dataset.value))"
     )
     assert most == sorted(most, reverse=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_timeline_has_axes_and_shows_where_the_program_lies(
+    report: Browser, width: int
+) -> None:
+    report.size(width, 900)
+    ticks = report.run(
+        "return [...document.querySelectorAll('.ticks')].map((axis) => [...axis.children].map("
+        "(tick) => [tick.textContent, tick.offsetLeft, tick.offsetLeft + tick.offsetWidth,"
+        "axis.clientWidth]))"
+    )
+    assert len(ticks) == 2
+    for axis in ticks:
+        assert axis[0][0] == "0 µs"
+        assert len(axis) > 2
+        # Texts stand side by side, and none is cut.
+        assert all(a[2] <= b[1] for a, b in pairwise(axis))
+        assert axis[-1][2] <= axis[-1][3]
+    # The funnel leads from the program in the inference to the strip of its layers.
+    widths = report.run(
+        "return [...document.querySelectorAll('.strip.low button')].map((b) => b.style.width)"
+    )
+    begin, program, _ = (float(text.rstrip("%")) for text in widths)
+    path = report.run("return document.querySelector('.funnel path').getAttribute('d')")
+    assert path == f"M{10 * begin:.1f} 0H{10 * (begin + program):.1f}L1000 10H0Z"
+
+
+@pytest.mark.long
+def test_operators_are_sorted_by_the_cycles_of_their_layers(report: Browser) -> None:
+    report.run("document.querySelectorAll('#m0-operators th button')[5].click()")
+    cycles = report.run(
+        "return [...document.querySelectorAll('#m0-operators tbody tr')]"
+        ".map((r) => [r.dataset.op, Number(r.cells[5].dataset.value)])"
+    )
+    assert [count for _, count in cycles] == sorted((n for _, n in cycles), reverse=True)
+    layers = report.run(
+        "return [...document.querySelectorAll('#m0-layers-0 tbody tr')]"
+        ".map((r) => [r.dataset.op, Number(r.cells[2].dataset.value)])"
+    )
+    for operator, count in cycles:
+        assert count == pytest.approx(sum(n for key, n in layers if key == operator))

@@ -9,13 +9,10 @@ from typing import Any
 from fitzroy.report import units
 from fitzroy.report.advice import advice
 from fitzroy.report.elements import (
-    LEGEND,
-    color,
     figure_list,
     file_name,
     folded,
     hint,
-    legend,
     listed,
     named,
     scroll,
@@ -26,9 +23,9 @@ from fitzroy.report.elements import (
 from fitzroy.report.memory_maps import narrow_map, wide_map
 from fitzroy.report.model_graph import fate, model_graph
 from fitzroy.report.pages import page as whole_page
-from fitzroy.report.phases import short_name
 from fitzroy.report.run import Run
 from fitzroy.report.segments import several_chips
+from fitzroy.report.strips import timeline
 from fitzroy.report.tables import Cell, Column, blank_zero, escaped, meter, number, table
 
 _FOOTER = (
@@ -78,7 +75,7 @@ def _model(key: str, document: Mapping[str, Any], runs: Sequence[Run], *, alone:
     title = "Summary" if alone else file_name(document["model"])
     sections = [
         section(title, _answers(document), _headline(document)),
-        section("Timeline", _timeline(key, document)),
+        section("Timeline", timeline(key, document, runs)),
         section(
             "Graph",
             model_graph(
@@ -168,7 +165,9 @@ def _questions(document: Mapping[str, Any]) -> Iterator[str]:
             listed(
                 [
                     f"{1e6 / whole['total_us']:,.0f} inferences per second on {whole['host']}",
-                    f"{units.time(chip)} of it computing on the chip",
+                    f"{units.time(chip)} of it in the program on the chip",
+                    f"{units.time(whole['total_us'] - chip - whole['host_us'])} in the host's "
+                    "driver, and transfers before and after",
                     *(
                         [f"{units.time(whole['host_us'])} in operators on the host"]
                         if whole["host_us"]
@@ -223,95 +222,13 @@ def _headline(document: Mapping[str, Any]) -> str:
     return f"<br>{figure_list(items)}"
 
 
-# --- timeline ------------------------------------------------------------------------------------
-
-
-def _timeline(key: str, document: Mapping[str, Any]) -> str:
-    """The inference by its parts, and each part on the chip by its layers."""
-    whole = document["inference"]
-    if not whole:
-        return hint("The inference was not timed.")
-    shown = [
-        hint(
-            "An inference from left to right. Height of the solid part of a layer: use of the MAC "
-            "array; colour: what bounds it. Arrow keys go from layer to layer; a layer that is "
-            "chosen is shown in the graph and the tables."
-        ),
-        _strip(
-            [
-                (
-                    part["us"],
-                    "host" if part["on"] == "host" else "op",
-                    f"{part['on']}: {part['what']}, {units.time(part['us'])}",
-                    f"{part['on']}: {part['what']}",
-                    0.0,
-                    "",
-                )
-                for part in whole["parts"]
-            ],
-            "Parts of an inference",
-            "low",
-        ),
-    ]
-    used = {layer["bound"] for part in document["subgraphs"] for layer in part["layers"]}
-    for place, part in enumerate(document["subgraphs"]):
-        layers = part["layers"]
-        total = sum(layer["cycles"] for layer in layers)
-        if len(document["subgraphs"]) > 1:
-            shown.append(hint(f"Subgraph {place}"))
-        shown.append(
-            _strip(
-                [_layer_box(key, layer, total) for layer in layers],
-                f"Layers of subgraph {place}",
-                "",
-            )
-        )
-    shown.append(legend([name for name in LEGEND if name in used]))
-    shown.append(f'<p class="status" aria-live="polite" data-status="{key}"></p>')
-    return "".join(shown)
-
-
-_Piece = tuple[float, str, str, str, float, str]
-"""A piece of a strip: length, colour, tip, label, share that is solid, operator."""
-
-
-def _layer_box(key: str, layer: Mapping[str, Any], total: float) -> _Piece:
-    tip = (
-        f"{layer['name']}: {layer['cycles']:,.0f} cycles, "
-        f"{units.share(layer['cycles'] / total if total else 0.0)}, MAC use "
-        f"{units.share(layer['utilization'])}, bound by {layer['bound'] or 'nothing'}"
-    )
-    known = "" if layer["operator"] is None else f"{key}:{layer['operator']}"
-    label = short_name(layer["name"])
-    return layer["cycles"], color(layer["bound"]), tip, label, layer["utilization"], known
-
-
-def _strip(pieces: Sequence[_Piece], label: str, kind: str) -> str:
-    """Pieces one after the other, as wide as they are long."""
-    total = sum(piece[0] for piece in pieces) or 1.0
-    shown, left = [], 0.0
-    for length, tint, tip, text, solid, known in pieces:
-        width = 100 * length / total
-        chosen = f' data-op="{escaped(known)}"' if known else ""
-        # Names that have no room would only be letters.
-        name = f"<span>{escaped(text)}</span>" if width > 3 else ""
-        shown.append(
-            f'<button type="button" tabindex="-1"{chosen} title="{escaped(tip)}" style="--c:'
-            f'var(--{tint});left:{left:.3f}%;width:{width:.3f}%">'
-            f'<i style="height:{100 * min(1.0, solid):.1f}%"></i>{name}</button>'
-        )
-        left += width
-    return (
-        f'<div class="strip {kind}" tabindex="0" role="group" aria-label="{escaped(label)}">'
-        f"{''.join(shown)}</div>"
-    )
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
 def _operators(key: str, document: Mapping[str, Any]) -> str:
     """Operators, those on the host first."""
+    cycles = _cycles(document)
+    most = max(cycles.values(), default=0)
     items = sorted(
         document["explanation"], key=lambda item: (item["subgraph"] is not None, item["index"])
     )
@@ -322,6 +239,7 @@ def _operators(key: str, document: Mapping[str, Any]) -> str:
             Column("runs on", text=True),
             Column("result", text=True),
             Column("type", text=True),
+            Column("cycles", title="of its layers; what moves its inputs and outputs is left out"),
             Column("layers, or why not", text=True),
         ),
         [
@@ -331,6 +249,7 @@ def _operators(key: str, document: Mapping[str, Any]) -> str:
                 _where(item),
                 named(item["name"]),
                 Cell(escaped(item["type"].partition(" ")[0]), item["type"]),
+                _timed(cycles[item["index"]], most),
                 Cell("<br>".join(map(escaped, fate(item))), ", ".join(fate(item))),
             )
             for item in items
@@ -339,8 +258,15 @@ def _operators(key: str, document: Mapping[str, Any]) -> str:
         sort=True,
         mark="op",
         marks=[f"{key}:{item['index']}" for item in items],
-        wrap=(5,),
+        wrap=(6,),
     )
+
+
+def _timed(cycles: float, most: float) -> Cell:
+    """Cycles with a bar that is full for the most; nothing for none, as of those on the host."""
+    if not cycles:
+        return Cell("", 0)
+    return Cell(f"{cycles:,.0f}{meter(cycles / most, 'op')}", cycles)
 
 
 def _where(item: Mapping[str, Any]) -> Cell:
