@@ -117,6 +117,16 @@ def test_a_source_is_compiled_and_every_instruction_is_explained() -> None:
         assert all(fields[number][3] for number in values[::2])
     spans = [span for span in program["spans"] if span[1] >= 0]
     assert len(spans) > len(program["spans"]) / 2
+    # What engines execute has a time, in the tile that is shown or in another one.
+    timed = {span[1] for span in [*spans, *program["elsewhere"]]}
+    engines = {
+        number
+        for number, (kind, *_) in enumerate(program["instructions"])
+        if data["kinds"][kind]["unit"].endswith("engine")
+    }
+    assert engines
+    assert engines <= timed
+    assert not {span[1] for span in spans} & {span[1] for span in program["elsewhere"]}
     # Every operator of the drawing is one that layers know.
     keys = {attrs["data-op"] for tag, attrs in read(text).tags if tag == "g" and "data-op" in attrs}
     assert keys == {f"o{number}" for number in range(9)}

@@ -75,6 +75,28 @@ def test_an_instruction_shows_its_fields_and_what_they_mean(session: Browser) ->
     )
 
 
+def test_an_instruction_of_other_tiles_says_when_and_where_it_runs(session: Browser) -> None:
+    session.size(1400, 1000)
+    place, tile, busiest, text = session.run(
+        "const d = JSON.parse(document.getElementById('data').textContent), p = d.parts[0];"
+        "const s = p.elsewhere.find((s) => s[1] >= 0), lines = d.texts[p.instructions[s[1]][1]];"
+        "return [p.places[s[1]].join(':'), s[5], p.tile, lines.split('\\n')[0]]"
+    )
+    assert tile != busiest
+    session.run(
+        "const f = document.getElementById('find'); f.value = arguments[1];"
+        "f.dispatchEvent(new Event('input'));"
+        "[...document.querySelectorAll('#code .row')]"
+        ".find((r) => r.querySelector('.place').textContent === arguments[0]).click();"
+        "f.value = ''; f.dispatchEvent(new Event('input'))",
+        place,
+        text,
+    )
+    shown = detail(session)
+    assert f"@{place}" in shown
+    assert f"in tile {tile}" in shown
+
+
 def test_only_instructions_in_sight_are_in_the_page(session: Browser) -> None:
     session.size(1400, 1000)
     counts = (

@@ -84,11 +84,9 @@
     layers.replaceChildren(...part.groups.map((g, i) => element("div", {
       class: "row", role: "option", title: g.full, data: { group: i },
       style: { "--c": `var(--${resource(g.bound)})`, "--part": 100 * g.cycles / most + "%" },
-    }, element("span", { class: "label", text: shortened(g.name) }),
+    }, element("span", { class: "label", text: g.name }),
     element("span", { class: "number", text: whole(g.cycles) }))));
   }
-  // Names of layers differ at their end.
-  const shortened = (name) => name.length > 44 ? name.slice(0, 14) + "…" + name.slice(-29) : name;
   layers.addEventListener("click", (event) => {
     const row = event.target.closest(".row");
     if (row) choose(Number(row.dataset.group), -1);
@@ -108,6 +106,10 @@
       element("dt", { text: name }), element("dd", { text: value }),
     ]));
   }
+  const time = (cycles) => {
+    const us = cycles / part.mhz;
+    return us < 1e3 ? us.toFixed(1) + " µs" : (us / 1e3).toFixed(3) + " ms";
+  };
   function aboutLayer(g) {
     const instructions = [];
     part.group.forEach((of, i) => { if (of === group) instructions.push(i); });
@@ -116,7 +118,7 @@
     return [
       element("h3", { text: g.name, title: g.full }),
       pairs([
-        ["time", `${(g.cycles / part.mhz).toFixed(1)} µs, ${whole(g.cycles)} cycles, ${percent(g.cycles / part.cycles)}`],
+        ["time", `${time(g.cycles)}, ${whole(g.cycles)} cycles, ${percent(g.cycles / part.cycles)}`],
         g.bound && ["bound by", D.legend[g.bound] || g.bound],
         g.macs && ["MACs", `${whole(g.macs)}, ${percent(g.use)} of the array`],
         ["instructions", `${whole(instructions.length)}, ${bytes(bundles * part.bundle)}`],
@@ -153,8 +155,10 @@
     const more = element("details", {}, element("summary", { text: `${rest.length} fields with their defaults` }),
       element("p", { class: "hint lines", text: rest.map((n) => `${spaced(k.fields[n][0])}: ${k.fields[n][3]}`).join("\n") }));
     const spans = part.spans.filter((s) => s[1] === i);
-    const times = spans.slice(0, 4).map(([unit, , begin, length, busy]) =>
-      [spaced(part.units[unit]), `cycle ${whole(begin)} + ${whole(length)}, busy ${whole(busy)}`]);
+    const others = part.elsewhere.filter((s) => s[1] === i);
+    const times = [...spans, ...others].slice(0, 4).map(([unit, , begin, length, busy, tile]) =>
+      [spaced(part.units[unit]), `cycle ${whole(begin)} + ${whole(length)}, ${time(length)}, busy ${whole(busy)}`
+        + (tile ? `, in tile ${tile}` : "")]);
     return [
       element("h3", { text: `${k.name} @${chunk}:${bundle}` }),
       element("p", { class: "hint", text: `${k.doc} Executed by: ${k.unit}; ${k.bundles} bundles, ${k.bundles * part.bundle} bytes.` }),
@@ -256,12 +260,15 @@
       g.fillStyle = css("--hover");
       if (b >= a) g.fillRect(a, 20, Math.max(1, b - a), bottom + 60);
     }
-    const want = (view[1] - view[0]) / Math.max(2, (width - GUTTER) / 120);
+    const want = (view[1] - view[0]) / part.mhz / Math.max(2, (width - GUTTER) / 120);
     const base = 10 ** Math.floor(Math.log10(want));
-    const tick = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= want);
+    const step = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= want);
+    const [unit, name] = view[1] / part.mhz >= 1e3 && step >= 1 ? [1e3, " ms"] : [1, " µs"];
+    const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
+    const tick = step * part.mhz;
     g.fillStyle = soft;
     for (let t = Math.ceil(view[0] / tick) * tick; t <= view[1]; t += tick) {
-      const label = (t / part.mhz).toFixed(Math.max(0, Math.ceil(-Math.log10(tick / part.mhz)))) + " µs";
+      const label = (t / part.mhz / unit).toFixed(digits) + name;
       g.textAlign = "center";
       if (x(t) + 30 < width) g.fillText(label, Math.max(GUTTER + 10, x(t)), 12);
     }
@@ -301,6 +308,17 @@
         }
       }
     });
+    // An instruction of other tiles only is framed where these execute it.
+    for (const [unit, i, begin, length] of part.elsewhere) {
+      if (i !== instruction || i < 0 || begin > view[1] || begin + length < view[0]) continue;
+      const at = lanes.findIndex((lane) => lane.unit === part.units[unit]);
+      if (at < 0) continue;
+      const [a, b] = inside(begin, begin + length);
+      g.strokeStyle = focus;
+      g.setLineDash([3, 2]);
+      g.strokeRect(a - 0.5, top(at) + 1.5, Math.max(3, b - a), LANE - 3);
+      g.setLineDash([]);
+    }
     ["narrow", "wide"].forEach((name, at) => {
       const use = part.memory[name], y = bottom + at * 34, tall = 26;
       g.fillStyle = soft;

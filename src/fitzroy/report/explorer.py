@@ -15,6 +15,7 @@ from typing import Any
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.hw_models.edgetpu.occupancy import Use
+from fitzroy.hw_models.edgetpu.timeline import Span
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
 from fitzroy.hw_models.isa.program import positions
 from fitzroy.hw_models.isa.text import instruction_lines
@@ -29,6 +30,7 @@ from fitzroy.report.phases import (
     STREAM_UNITS,
     PhaseFigures,
     busiest_tile,
+    members,
     owners,
     phases,
     short_name,
@@ -207,6 +209,8 @@ def _part(part: Part, kinds: _Kinds, texts: Strings) -> dict[str, Any]:
     group_of = [max(0, bisect_right(starts, (chunk, bundle - 1)) - 1) for chunk, bundle in places]
     unit_names = Strings()
     tile = busiest_tile(run)
+    spans = list(_spans(run, tile, unit_names, number_of))
+    shown = {place for _, place, *_ in spans}
     return {
         "name": run.name,
         "mhz": timeline.core_mhz,
@@ -216,7 +220,10 @@ def _part(part: Part, kinds: _Kinds, texts: Strings) -> dict[str, Any]:
         "tile": tile_name(tile, run.chip),
         "lanes": [*ENGINES, *STREAM_UNITS, "scalar"],
         "units": unit_names.all,
-        "spans": list(_spans(run, tile, unit_names, number_of)),
+        "spans": spans,
+        "elsewhere": [
+            item for item in _elsewhere(run, tile, unit_names, number_of) if item[1] not in shown
+        ],
         "phases": [
             (short(item.begin), short(item.end), item.title, owner[item.number]) for item in found
         ],
@@ -240,16 +247,32 @@ def _spans(
     run: Run, tile: int, units: Strings, number_of: Mapping[tuple[int, int], int]
 ) -> Iterator[tuple[float, ...]]:
     """What a tile and the stream units do: unit, instruction, begin, length and busy cycles."""
-    issued = run.timeline.issued
     for span in run.timeline.spans:
-        if span.tiles and not span.tiles >> tile & 1:
-            continue
-        place = -1
-        if 0 <= span.issue < len(issued):
-            item = issued[span.issue]
-            place = number_of.get((item.chunk, item.bundle), -1)
-        length = short(span.end - span.begin)
-        yield units(span.unit), place, short(span.begin), length, short(span.busy)
+        if not span.tiles or span.tiles >> tile & 1:
+            yield _span(run, span, units, number_of)
+
+
+def _elsewhere(
+    run: Run, tile: int, units: Strings, number_of: Mapping[tuple[int, int], int]
+) -> Iterator[tuple[float | str, ...]]:
+    """What other tiles do: a span of each instruction that is issued, and the tile."""
+    seen: set[tuple[int, str]] = set()
+    for span in run.timeline.spans:
+        if span.tiles and not span.tiles >> tile & 1 and (span.issue, span.unit) not in seen:
+            seen.add((span.issue, span.unit))
+            first = next(members(span.tiles, run.chip))
+            yield *_span(run, span, units, number_of), tile_name(first, run.chip)
+
+
+def _span(
+    run: Run, span: Span, units: Strings, number_of: Mapping[tuple[int, int], int]
+) -> tuple[float, ...]:
+    place, issued = -1, run.timeline.issued
+    if 0 <= span.issue < len(issued):
+        item = issued[span.issue]
+        place = number_of.get((item.chunk, item.bundle), -1)
+    length = short(span.end - span.begin)
+    return units(span.unit), place, short(span.begin), length, short(span.busy)
 
 
 def _groups(
