@@ -77,13 +77,11 @@ def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
         return FileKind.ONNX
     if _is_executable(data):
         return FileKind.EXECUTABLE
-    known = ", ".join(identifier.decode() for identifier in IDENTIFIERS)
     raise FormatError(
         f"the file starts with {head[:8]!r}, which no known format does",
         path=path,
         offset=0,
-        hint="known are graph texts, ONNX models, DarwiNN executables and the identifiers "
-        f"{known} at byte 4",
+        hint=f"what is read: {', '.join(f'{kind.value}s' for kind in FileKind)}",
     )
 
 

@@ -10,6 +10,13 @@ from pathlib import PurePath
 from fitzroy.base import routes
 from fitzroy.base.routes import Stranger
 
+_PAGE = Stranger(
+    "an HTML page",
+    "if it was downloaded, the address did not give the file itself; "
+    "of a report, --report X.json writes the data",
+)
+_PICTURE = Stranger("a picture", "give a model; pictures go with --input or --calibrate")
+
 _MARKS: tuple[tuple[int, bytes, Stranger], ...] = (
     (0, b"\x89HDF", routes.HDF5),
     (0, b"\x80\x02", routes.CHECKPOINT),
@@ -20,12 +27,14 @@ _MARKS: tuple[tuple[int, bytes, Stranger], ...] = (
         b"version https://git-lfs",
         Stranger("a Git LFS pointer", "fetch the file with: git lfs pull"),
     ),
-    (
-        0,
-        b"<!DOCTYPE",
-        Stranger("an HTML page", "the download did not give the file itself"),
-    ),
-    (0, b"<html", Stranger("an HTML page", "the download did not give the file itself")),
+    (0, b"<!DOCTYPE", _PAGE),
+    (0, b"<!doctype", _PAGE),
+    (0, b"<html", _PAGE),
+    (0, b"\x89PNG", _PICTURE),
+    (0, b"\xff\xd8\xff", _PICTURE),
+    (0, b"BM", _PICTURE),
+    (0, b"GIF8", _PICTURE),
+    (0, b"\x93NUMPY", Stranger("an array of numpy", "give a model; arrays go with --input")),
     (
         4,
         b"TFL",

@@ -129,7 +129,7 @@ def quantized_values(graph: Graph) -> list[Diagnostic]:
 
 def obstacle(node: Node, what: str, reason: str, hint: str = "") -> Diagnostic:
     """Why a node is not quantized."""
-    where = f"{node.op} {node.name!r}"
+    where = f"{node.spelled} {node.name!r}"
     return Diagnostic(Severity.ERROR, "quantize", where, what, reason, hint)
 
 

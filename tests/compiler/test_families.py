@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.support import need_litert
 import fitzroy
 from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.tflite import import_model
-from fitzroy.compiler.partition import HOST, Decided, families_of, partition
+from fitzroy.compiler.partition import HOST, Decided, Placement, families_of, partition
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.formats import tflite
 
@@ -171,3 +172,20 @@ def test_explanations_have_a_row_per_operator(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert rows[1].shape == "int8[1,8,16]"
     assert [op for op, _ in rows[1].nodes] == ["strided_slice", "reshape"]
+
+
+@pytest.mark.parametrize(("named", "expected"), [(True, "TANH"), (False, "tanh")])
+def test_what_passes_insert_is_spelled_as_the_model_is(named: bool, expected: str) -> None:
+    from fitzroy.cli.explain import explain_rows
+
+    graph = import_model(tflite.read_model(sliced()))
+    if not named:
+        for node in graph.nodes():
+            graph.update(replace(node, origin=None))
+    legalized = graph.copy()
+    name = graph.outputs[0]
+    more = legalized.producer(legalized.emit("tanh", (name,), graph.type(name)))
+    assert more is not None
+    rows = explain_rows(graph, legalized, [Placement("chip", tuple(legalized.nodes()))])
+    assert [row.op for row in rows if row.index is None] == [expected]
+    assert rows[-1].name == more.outputs[0]

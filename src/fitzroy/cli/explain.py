@@ -143,10 +143,12 @@ def explain_rows(
         placements: where the nodes of `legalized` run.
         layers: what becomes of nodes, by name, if that is known.
     """
+    from fitzroy.compiler.ops.definition import OPS, TFLITE
     from fitzroy.compiler.partition import title
 
     rows: list[Row] = []
     by_key: dict[object, Row] = {}
+    of_tflite = any(node.origin is not None and node.spelled in TFLITE for node in graph.nodes())
     used = {node.name for node in graph.cut(graph.outputs).nodes()}
     for number, node in enumerate(graph.nodes()):
         index = number if node.origin is None else node.origin.index
@@ -167,6 +169,9 @@ def explain_rows(
         found = by_key.get(_key(node)) or by_key.get(node.outputs[0])
         if found is None:
             found = _row(legalized, node, None)
+            known = OPS[node.op].tflite if of_tflite and node.op in OPS else ()
+            # Named as its neighbours are, which are of a TFLite model.
+            found.op = known[0] if known else found.op
             inserted.append(found)
         became = (layers or {}).get(node.name) or [node.op]
         found.nodes += [(name, targets[node.name]) for name in became]
