@@ -248,6 +248,32 @@ def test_documents_that_are_none(document: object, what: str) -> None:
     assert what in caught.value.what
 
 
+def test_layers_of_documents_have_names_of_the_source_and_what_is_done() -> None:
+    long = "convolution Net/block_1/Relu6;StatefulPartitionedCall/Net/block_1/Relu6"
+    document = {
+        "schema": "fitzroy-test",
+        "schema_version": VERSIONS["test"],
+        "reports": [
+            {
+                "file": "m.toml",
+                "figures": {},
+                "checks": [],
+                "host_operators": None,
+                "layers": [
+                    {"name": "conv.1: mac of 36 terms", "cycles": 8},
+                    {"name": long, "cycles": 3},
+                    {"name": "input", "layer": "a;b", "cycles": 2},
+                ],
+            }
+        ],
+    }
+    assert read(document).layers == (
+        LayerCost("conv.1: mac of 36 terms", 8, "conv.1", "mac of 36 terms"),
+        LayerCost("convolution Net/block_1/Relu6", 3),
+        LayerCost("a: input", 2, "a;b", "input"),
+    )
+
+
 def test_documents_of_several_models() -> None:
     for schema, key in (("compile", "models"), ("test", "reports")):
         with pytest.raises(UsageError, match="a document of 2"):

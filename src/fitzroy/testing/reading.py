@@ -148,10 +148,12 @@ class _Reader:
     def layer(self) -> LayerCost:
         """A layer or phase, named after the source's layer if that is known."""
         cycles, name = self.number("cycles"), self.text("name")
-        if not self.values.get("layer"):
-            return LayerCost(short_name(name), cycles)
-        layer = self.text("layer")
-        return LayerCost(f"{short_name(layer)}: {name}", cycles, layer, name)
+        if self.values.get("layer"):
+            layer = self.text("layer")
+            return LayerCost(f"{short_name(layer)}: {name}", cycles, layer, name)
+        # Documents of tests have titles, in which what is done stands after the layer.
+        layer, colon, does = name.rpartition(": ")
+        return LayerCost(name if colon else short_name(name), cycles, layer, does)
 
 
 def _compile(root: _Reader) -> ModelFigures:
