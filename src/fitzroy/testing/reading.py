@@ -153,7 +153,9 @@ class _Reader:
             return LayerCost(f"{short_name(layer)}: {name}", cycles, layer, name)
         # Documents of tests have titles, in which what is done stands after the layer.
         layer, colon, does = name.rpartition(": ")
-        return LayerCost(name if colon else short_name(name), cycles, layer, does)
+        if colon:
+            return LayerCost(name, cycles, layer, does)
+        return LayerCost(short_name(name), cycles)
 
 
 def _compile(root: _Reader) -> ModelFigures:
