@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +13,7 @@ from tests.cli.support import Run
 from tests.sharing import shared
 
 import fitzroy as library
+from fitzroy.cli.terminal import Terminal
 
 
 @pytest.fixture
@@ -51,6 +54,20 @@ def test_what_changed(fitzroy: Run, builds: tuple[Path, Path], images: list[Path
     same = fitzroy("compare", builds[0], builds[0]).out
     assert "layers changed" not in same
     assert "+" not in same
+
+
+def test_each_model_is_told_of(
+    fitzroy: Run, builds: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def working(terminal: Terminal, what: str) -> Iterator[Callable[[str], None]]:
+        yield lambda text: told.append(f"{what}: {text}")
+
+    monkeypatch.setattr(Terminal, "working", working)
+    assert fitzroy("compare", *builds).code == 0
+    assert told == ["estimating: model 1 of 2", "estimating: model 2 of 2"]
 
 
 def test_regressions(fitzroy: Run, builds: tuple[Path, Path]) -> None:

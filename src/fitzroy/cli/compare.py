@@ -11,6 +11,7 @@ import typer
 
 from fitzroy.base.errors import MismatchError, UsageError
 from fitzroy.base.files import text_bytes
+from fitzroy.base.progress import counted
 from fitzroy.cli import timing
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Printed, Verb
@@ -159,8 +160,11 @@ def compare(
     shape.check_files((old, new))
     names = allowed.names
     conditions = where.speed.conditions
-    with terminal.working("estimating"):
-        sides = [figures_of(path, conditions) for path in (old, new)]
+    sides = []
+    with terminal.working("estimating") as progress:
+        for number, path in enumerate((old, new)):
+            progress(counted("model", number + 1, 2))
+            sides.append(figures_of(path, conditions))
     samples, outputs = 0, tuple[OutputChange, ...]()
     if given.inputs:
         with terminal.working("running") as progress:

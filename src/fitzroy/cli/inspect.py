@@ -82,7 +82,8 @@ def inspect(
     if envelope:
         show_envelope(terminal, data, file)
         return
-    document = describe(data, file)
+    with terminal.working("inspecting"):
+        document = describe(data, file)
     if json:
         terminal.document("inspect", document)
         return

@@ -11,6 +11,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
+from fitzroy.base.progress import counted
 from fitzroy.cli import timing
 from fitzroy.cli.compiled import is_compiled
 from fitzroy.cli.help import Printed, Verb
@@ -111,10 +112,11 @@ def _arrangements(
         )
 
     def tenants(order: Sequence[tuple[str, float]], files: Sequence[bytes]) -> list[Tenant]:
-        return [
-            tenant(content, path, rate, conditions)
-            for (path, rate), content in zip(order, files, strict=True)
-        ]
+        found = []
+        for number, ((path, rate), content) in enumerate(zip(order, files, strict=True)):
+            say(counted("model", number + 1, len(files)))
+            found.append(tenant(content, path, rate, conditions))
+        return found
 
     if all(compiled):
         found = tenants(wanted, [data[path] for path, _ in wanted])

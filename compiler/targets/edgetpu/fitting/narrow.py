@@ -11,7 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import product
 
-from fitzroy.compiler.targets.edgetpu.fitting import patch_choice, spilling, strips
+from fitzroy.base.progress import advance
+from fitzroy.compiler.targets.edgetpu.fitting import milestones, patch_choice, spilling, strips
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
     MANY_LAYERS,
@@ -132,6 +133,7 @@ def _allocated(
 def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement | Refused:
     """Addresses with patches that may reach beyond what tiles own, or not."""
     layered, unpatched = schedule.layered, schedule.steps
+    advance("memory", milestones.PATCHES)
     patches = patch_choice.choose_patches(unpatched, 0, overlap, layered.options)
     schedule = schedule.with_layers(patches.layers)
     for change in (

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
+from fitzroy.base.progress import along
+from fitzroy.compiler.targets.edgetpu.fitting import milestones
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     Intervals,
@@ -221,7 +223,7 @@ class Search:
         """
         layers = self.layered.layers
         best: list[_Choice] = [(0.0, [])]
-        for end in range(1, len(layers) + 1):
+        for end in along(range(1, len(layers) + 1), "memory", *milestones.STRIPS):
             before = best[end - 1]
             options = [] if full[end] or before is None else [before]
             for first in range(end - 1, max(-1, end - self.most - 1), -1):

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.fitting import channels, patch_choice
+from fitzroy.base.progress import advance
+from fitzroy.compiler.targets.edgetpu.fitting import channels, milestones, patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
     Residency,
@@ -69,6 +70,7 @@ def assigned(layered: Layered) -> Assignment:
         Refused: the chip's memories are too small for an operator.
     """
     options, arrangement = layered.options, arranged(layered)
+    advance("memory", milestones.STAGING)
     staged = _staged(arrangement, options)
     complete = _complete(staged.schedule, options)
     if complete is None and options.recipes.both:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.progress import along
+from fitzroy.compiler.targets.edgetpu.fitting import milestones
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.instructions.builder import CHUNK_BUNDLES, Builder
@@ -27,9 +28,6 @@ from fitzroy.hw_models.isa.instruction import Instruction
 
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
-
-_SHARES = 0.53, 0.99
-"""Shares of the time of a program at which its instructions begin and end, as measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +116,7 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
         matrices.put_identity(builder, matrix.row, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     needed = [*zip(steps, own[1:], strict=True)]
-    for step, nbytes in along(needed, "instructions", *_SHARES):
+    for step, nbytes in along(needed, "instructions", *milestones.INSTRUCTIONS):
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:
