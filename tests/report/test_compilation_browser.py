@@ -136,6 +136,23 @@ def test_the_timeline_has_axes_and_shows_where_the_program_lies(
 
 
 @pytest.mark.long
+def test_maps_of_memory_can_be_read_without_a_pointer(report: Browser) -> None:
+    names = report.run(
+        "const t = document.querySelector('#m0-tensors-0'); t.closest('details').open = true;"
+        "const texts = (row) => [...row.cells].map((c) => c.innerText);"
+        "return [...t.querySelectorAll('tbody tr')].map(texts)"
+    )
+    shown = report.run(
+        "return [...document.querySelector('svg[aria-label=\"Memory map\"]')"
+        ".querySelectorAll('title')].map((t) => t.textContent)"
+    )
+    assert len(names) > 5
+    for name, nbytes, base, _, _ in names:
+        first, size = (int(text.replace(",", "")) for text in (base, nbytes))
+        assert f"{name}: {first:,} to {first + size:,}" in shown
+
+
+@pytest.mark.long
 def test_operators_are_sorted_by_the_cycles_of_their_layers(report: Browser) -> None:
     report.run("document.querySelectorAll('#m0-operators th button')[5].click()")
     cycles = report.run(

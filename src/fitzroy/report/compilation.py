@@ -117,9 +117,10 @@ def _part(key: str, place: int, part: Mapping[str, Any], run: Run) -> Iterator[s
         f"{name}: memory",
         hint(
             "Narrow memory: bytes of every tile that tensors have, by step; what is left white is "
-            "free. Point at a box for its name."
+            "free. Point at a box for its name; the table has all."
         ),
         scroll(narrow_map(part["narrow"]), "Map of narrow memory"),
+        folded("Tensors", scroll(_tensors(f"{key}-tensors-{place}", part), "Table of tensors")),
         hint(
             "Wide memory: rows of every tile that parameters have, and above the line those that "
             "the program uses for data."
@@ -318,6 +319,31 @@ def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:
             for layer in part["layers"]
         ],
         wrap=(1, 9),
+    )
+
+
+def _tensors(known: str, part: Mapping[str, Any]) -> str:
+    return table(
+        (
+            Column("tensor", text=True),
+            Column("bytes of a tile"),
+            Column("from byte"),
+            Column("first step"),
+            Column("last step"),
+        ),
+        [
+            (
+                named(item["name"]),
+                number(item["bytes"]),
+                number(item["base"]),
+                number(item["begin"]),
+                number(item["end"]),
+            )
+            for item in part["narrow"]["tensors"]
+            if item["bytes"]
+        ],
+        id=known,
+        sort=True,
     )
 
 
