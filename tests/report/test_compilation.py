@@ -135,6 +135,30 @@ def test_operators_on_the_host_come_first_with_reason_and_remedy(
     assert any("do this first" in item for item in advice(found))
 
 
+def test_advice_names_the_operator_whose_strips_take_the_most_time(
+    documents: tuple[list[dict[str, Any]], list[list[Run]]],
+) -> None:
+    def layer(operator: int | None, name: str, cycles: float, bound: str) -> dict[str, Any]:
+        return {"operator": operator, "name": name, "cycles": cycles, "bound": bound}
+
+    first = documents[0][0]
+    names = [item["name"] for item in first["explanation"]]
+    part = first["subgraphs"][0] | {
+        "layers": [
+            layer(None, "receive image", 50.0, "host"),
+            layer(0, "halo a", 30.0, "mesh"),
+            layer(0, "convolution a", 20.0, "op"),
+            layer(0, "convolution a", 25.0, "op"),
+            layer(1, "convolution b", 40.0, "ring"),
+        ]
+    }
+    found = [item for item in advice(first | {"subgraphs": [part]}) if "chip's time" in item]
+    assert found == [
+        f"CONV_2D {names[0]} takes 45.5 % of the chip's time: "
+        "fewer channels or a smaller picture make it faster"
+    ]
+
+
 def test_advice_names_what_is_streamed_and_the_slowest_layer(
     documents: tuple[list[dict[str, Any]], list[list[Run]]],
 ) -> None:

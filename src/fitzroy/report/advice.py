@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -71,12 +72,22 @@ def _overhead(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _slowest(document: Mapping[str, Any]) -> Iterator[str]:
-    layers = [layer for part in document["subgraphs"] for layer in part["layers"]]
-    total = sum(layer["cycles"] for layer in layers)
+    """The operator, or the transfer, whose layers take the most cycles: strips run them often."""
+    cycles: Counter[str] = Counter()
+    bounds: dict[str, Counter[str]] = {}
+    names = {item["index"]: _name(item) for item in document["explanation"]}
+    for layer in (layer for part in document["subgraphs"] for layer in part["layers"]):
+        name = names.get(layer["operator"]) or short_name(layer["name"])
+        cycles[name] += layer["cycles"]
+        bounds.setdefault(name, Counter())[layer["bound"]] += layer["cycles"]
+    total = cycles.total()
     if not total:
         return
-    worst = max(layers, key=lambda layer: float(layer["cycles"]))
-    way = _WAYS.get(worst["bound"])
-    share = worst["cycles"] / total
-    if way and share > _MUCH / 4:
-        yield f"{short_name(worst['name'])} takes {units.share(share)} of the chip's time: {way}"
+    ((worst, most),) = cycles.most_common(1)
+    way = _WAYS.get(max(bounds[worst], key=bounds[worst].__getitem__))
+    if way and most > _MUCH / 4 * total:
+        yield f"{worst} takes {units.share(most / total)} of the chip's time: {way}"
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return f"{item['operator']} {short_name(item['name'])}"
