@@ -223,7 +223,7 @@ def demand_float(graph: Graph) -> None:
     rejects = quantized_values(graph)
     if rejects:
         raise UnsupportedError(
-            f"{len(rejects)} obstacles to quantization",
+            "the model is quantized already",
             rejects=rejects,
             where=graph.name,
             hint="take the float32 model that it was made of",

@@ -234,3 +234,13 @@ def test_a_compilation_says_how_far_it_is() -> None:
 @pytest.fixture(scope="module")
 def program_of_digits() -> bytes:
     return fitzroy.compile_edgetpu(DIGITS).data
+
+
+def test_commands_that_people_copy_stay_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "fitzroy quantize /home/somebody/projects/model.onnx --calibrate DIR"
+    Terminal().line(command, indent=2, whole=True)
+    assert capsys.readouterr().out == f"  {command}\n"

@@ -111,7 +111,7 @@ def doctor(
             text = f"{check.verdict.value:6}  {where}{check.name}: {check.text}"
             terminal.line(text, style=_STYLES[check.verdict.value])
             if check.hint and check.verdict is not Verdict.GOOD:
-                terminal.line(f"        {check.hint}")
+                terminal.line(check.hint, indent=8, whole=True)
     if failed:
         raise typer.Exit(DeviceError.exit_code)
 

@@ -121,7 +121,8 @@ def explain(
         _show(terminal, rows, target)
         if command:
             terminal.line()
-            terminal.line(f"the model computes with real numbers; next: {command}")
+            terminal.line("the model computes with real numbers; next:")
+            terminal.line(command, indent=2, whole=True)
         if error is not None:
             terminal.line()
             terminal.error(UnsupportedError(error.what, where=error.where, hint=error.hint))

@@ -162,9 +162,23 @@ class Terminal:
         """Write text to stdout exactly as it is."""
         sys.stdout.write(text)
 
-    def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
-        """Print a line to stdout; paths that would wrap on a terminal are shortened."""
+    def line(
+        self, text: str = "", style: str = "", indent: int = 0, *, whole: bool = False
+    ) -> None:
+        """Print a line to stdout.
+
+        Args:
+            text: what it says.
+            style: its rich style.
+            indent: columns in front of all of its lines.
+            whole: whether the text is one line even if it is wider than a terminal, as a command
+                that people copy has to be; else a path that would wrap is shortened, and what is
+                still too wide is broken between words.
+        """
         shown = clean(text)
+        if whole:
+            self._out.print(Text(" " * indent) + Text(shown, style=style), soft_wrap=True)
+            return
         if self._out.is_terminal:
             shown = fitted(shown, self._out.width - indent)
         _indented(self._out, Text(shown, style=style), indent)
