@@ -13,7 +13,7 @@ from fitzroy.base.routes import Stranger
 _PAGE = Stranger(
     "an HTML page",
     "if it was downloaded, the address did not give the file itself; "
-    "of a report, --report X.json writes the data",
+    "for a report, --report X.json writes its data",
 )
 _PICTURE = Stranger("a picture", "give a model; pictures go with --input or --calibrate")
 

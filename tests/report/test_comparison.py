@@ -76,7 +76,7 @@ def test_page_of_equal_models() -> None:
     read(text)
     assert "same cycles" in text
     unknown = page(document(layers=[], layers_known=False))
-    assert "says nothing of its layers" in unknown
+    assert "One side has no layers" in unknown
     assert "3 of 4 figures changed" in unknown
     assert "the same on all 3 inputs" in text
 

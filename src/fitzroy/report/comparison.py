@@ -158,7 +158,9 @@ def _layers(document: Mapping[str, Any]) -> str:
     ]
     if not layers:
         known = "All layers take the same cycles."
-        unknown = "One side says nothing of its layers: compare models, or reports in JSON."
+        unknown = (
+            "One side has no layers. Compare models, or JSON reports: compile --report X.json."
+        )
         return hint(known if document["layers_known"] else unknown)
     shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True, wrap=(0,))
     return scroll(shown, "Table of layers")

@@ -109,9 +109,9 @@ def _on_chip(name: str, run: Run) -> Iterator[_Piece]:
     """What the host does before a program, the program, and what the host does after it."""
     start, chip = run.timeline.start, run.chip_time
     for length, tint, what, label in (
-        (start, "host", "the host begins: it sends instructions", "begin"),
+        (start, "host", "the host starts it and sends instructions", "start"),
         (chip, "op", "the program on the chip", name),
-        (run.timeline.total - start - chip, "host", "the host reads outputs and ends", "end"),
+        (run.timeline.total - start - chip, "host", "the host reads the outputs", "outputs"),
     ):
         yield _Piece(length, tint, f"{name}, {what}, {units.time(length)}", label)
 
