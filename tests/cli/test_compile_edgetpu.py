@@ -363,7 +363,8 @@ def test_reports(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     page = (tmp_path / "r.html").read_text()
     assert "How fast is it?" in page
     assert "{{" not in page
-    assert page.count("<svg") == 3
+    # A graph, the way from an inference to its program, and two memories.
+    assert page.count("<svg") == 4
     assert fitzroy("compile", digits, "--report", "r.json").code == 0
     document = json.loads((tmp_path / "r.json").read_text())
     [part] = document["subgraphs"]
