@@ -362,7 +362,9 @@ class Blocking:
     @property
     def delivery(self) -> Delivery:
         """How its weights come."""
-        steps = self.positions * self.staged
+        # The last chunk of a block makes its words, one in a cycle.
+        made = min(LANES, self.lanes) // WORD if self.chunks == 1 else 0
+        steps = self.positions * max(self.staged, made)
         return Delivery(
             steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes
         )
@@ -370,7 +372,7 @@ class Blocking:
     @property
     def cycles(self) -> float:
         """Estimated cycles: the delivery of chunks overlaps with steps."""
-        return self.delivery.cycles(self.beside)
+        return self.delivery.cycles(self.beside) + BEAGLE.timing.phase
 
     @property
     def beside(self) -> int:
