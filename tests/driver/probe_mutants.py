@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fitzroy.base.errors import SimulationError
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu import conversion, machine, op, op_plan, resize, ring, scalar, stream
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.op import OpUnit
@@ -33,6 +34,7 @@ from fitzroy.hw_models.isa.fields import (
     TileEngine,
     TileFlag,
 )
+from fitzroy.hw_models.isa.program import bundle_count
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import Alu, DescriptorTag, Load, Scalar, Special, Store
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
@@ -1110,6 +1112,21 @@ def _fenced_chunks(patch: Patch) -> None:
         return event
 
     _events(before)(patch)
+
+
+@mutant("half of a chunk is lost that arrives while another one runs", "short-chunks")
+def _one_chunk_at_a_time(patch: Patch) -> None:
+    usual, memory = ScalarCore.execute, BEAGLE.memories.instruction.elements
+    bundles: WeakKeyDictionary[ScalarCore, int] = WeakKeyDictionary()
+
+    def execute(self: ScalarCore, chunk: Any, number: int) -> Any:
+        body, before = list(chunk[1:-1]), bundles.get(self, memory)
+        bundles[self] = bundle_count(body)
+        # One that does not fit beside the one before arrives when that has run.
+        lost = len(body) // 2 if bundles[self] + before <= memory else 0
+        return usual(self, [chunk[0], *body[lost:], chunk[-1]], number)
+
+    patch.setattr(ScalarCore, "execute", execute)
 
 
 @mutant("tiles are ready after the second handshake only", "without-second-handshake")

@@ -14,6 +14,7 @@ from tests.support import corpus, corpus_path
 
 from fitzroy.base.diagnostics import Severity
 from fitzroy.base.errors import SimulationError
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.envelope import (
     PROPERTIES,
     Bound,
@@ -330,8 +331,21 @@ def test_chunks_begin_with_a_fence() -> None:
     assert found("chunk-begin", [NOP], [TileFence(tiles=ALL, idle=ENGINES)]).outside == ()
 
 
+def test_a_chunk_that_another_follows_is_long() -> None:
+    half = BEAGLE.memories.instruction.elements // 2
+    short, long = [NOP] * (half - 1), [NOP] * half
+    # HALT is the last bundle of each.
+    item = found("chunk-length", long, short, [NOP])
+    assert (item.lowest, item.highest) == (1, 2)
+    assert [place.chunk for place in item.outside] == [1]
+    assert found("chunk-length", long, [NOP]).outside == ()
+    program = Program.of([chunk([NOP, Halt(end_program=True)])])
+    assert measured(program, [PROPERTIES["chunk-length"]]) == {}
+
+
 def test_every_property_is_left() -> None:
-    assert {*OUTSIDE, "chunk-begin"} == set(PROPERTIES) == {*INSIDE, "chunk-begin"}
+    several = {"chunk-begin", "chunk-length"}
+    assert {*OUTSIDE, *several} == set(PROPERTIES) == {*INSIDE, *several}
     assert set(published()) == set(PROPERTIES)
 
 

@@ -7,10 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from fitzroy.driver.probe.probe import Probe, Risk, noise, probe
-from fitzroy.driver.probe.program import FIRST_ROW, RESULT_ROW, Sketch
+from fitzroy.driver.probe.program import FIRST_ROW, RESULT_ROW, ROW_BYTES, ROW_WORDS, Sketch
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.envelope.fences import SHORT_CHUNKS
 
 _MEMORY = 0x40
 """Word of scalar memory at which relayed words begin."""
+
+_TURNED, _SHORT, _REPEATED = 16, 8, 3
+"""Rows that short chunks turn, how many chunks do, and how often each copies the rows first."""
+
+_FILLING = BEAGLE.memories.instruction.elements - 128
+"""Empty bundles that fill the memory for instructions, with those around them."""
 
 _BEFORE_WRAP = 32764
 """A count from which four more pass the largest signed number of 16 bits."""
@@ -75,6 +83,8 @@ def _chunks(slug: str, *, fence: bool) -> Probe:
     """Memories and streams survive from one chunk to the next."""
     sketch = Sketch()
     sketch.load(2)
+    # In published programs a chunk is full before another one follows.
+    sketch.gap(_FILLING)
     sketch.chunk(fence=fence)
     sketch.asm(
         f"""
@@ -100,6 +110,48 @@ def _chunks(slug: str, *, fence: bool) -> Probe:
         risk=Risk.CONTROL if fence else Risk.MEDIUM,
         properties=() if fence else ("chunk-begin",),
     )
+
+
+def _short_chunks() -> Probe:
+    """Chunks that the host sends while tiles and streams still have work of those before.
+
+    Each turns rows by two places, so that the result tells if one is lost, or takes the place of
+    instructions that are still to come.
+    """
+    sketch = Sketch()
+    rows = _TURNED
+    sketch.load(rows)
+    sketch.pop(rows * ROW_BYTES)
+    sketch.descriptor("input", "z", rows * ROW_BYTES)
+    for number in range(_SHORT):
+        if number == 1:
+            # The rows of the other input arrive while the next chunk begins.
+            sketch.consume(FIRST_ROW + rows, rows)
+            sketch.infeed(rows * ROW_BYTES)
+        sketch.chunk()
+        _turn(sketch, rows)
+    sketch.send(2 * rows * ROW_BYTES, row=FIRST_ROW)
+    # Tiles have yet to send the output, which a host may want before it sends the last chunk.
+    sketch.chunk()
+    first, second = noise(rows * ROW_BYTES, 205), noise(rows * ROW_BYTES, 206)
+    return probe(
+        "short-chunks",
+        f"{_SHORT + 2} chunks of which the memory holds several, with work under way between them",
+        "whether chunks that the host sends ahead wait until those before them have run",
+        sketch,
+        {"x": first, "z": second},
+        np.concatenate([np.roll(first, 2 * ROW_BYTES * _SHORT), second]),
+        risk=Risk.MEDIUM,
+        properties=(SHORT_CHUNKS,),
+    )
+
+
+def _turn(sketch: Sketch, rows: int) -> None:
+    """Move the last two of the first rows before the others, through narrow memory."""
+    for _ in range(_REPEATED):
+        for row in range(0, rows, 2):
+            sketch.unpack(FIRST_ROW + row, 2, ROW_WORDS * ((row + 2) % rows))
+    sketch.pack(0, ROW_WORDS * rows, FIRST_ROW)
 
 
 def _counters_wrap() -> Probe:
@@ -139,6 +191,7 @@ def properties() -> Iterator[Probe]:
     yield _plain("end-fence", Sketch(end_fence=False), "the fence that awaits tokens at the end")
     yield _relayed("relay-without-fence", fenced=False)
     yield _chunks("chunk-without-fence", fence=False)
+    yield _short_chunks()
     yield _odd_run()
     yield _two_runs()
     yield _small_parts()

@@ -416,6 +416,19 @@ _DECLARED = (
         fences.chunk_begins,
     ),
     Property(
+        fences.SHORT_CHUNKS,
+        "times that the memory for instructions holds a chunk that another one follows",
+        "times",
+        Bound.MOST,
+        Risk.MEDIUM,
+        _SEEN,
+        "Published programs have several chunks only where one does not hold them, so that the "
+        "next one never fits beside the one that runs. A chip that receives it while that runs may "
+        "write it over instructions that are still to come, or lose it.",
+        "end a chunk only where the memory for instructions is full",
+        fences.chunk_lengths,
+    ),
+    Property(
         "narrow-top",
         "highest word of narrow memory in use",
         "words",

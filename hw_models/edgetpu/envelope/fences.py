@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.envelope.program import Place, Program, Value
 from fitzroy.hw_models.edgetpu.scalar import Dispatch, Fence, Stream
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, TileEngine, TileFlag
+from fitzroy.hw_models.isa.program import bundle_count
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.stream import Infeed
 
+SHORT_CHUNKS = "chunk-length"
+"""Slug of the property that the code generator leaves where a device confirms that it may."""
+
+_MEMORY = BEAGLE.memories.instruction.elements
 _ALL_FLAGS = (1 << len(TileFlag)) - 1
 _TOKENS = (ScalarFlag.PRODUCER_A, ScalarFlag.PRODUCER_B)
 
@@ -42,6 +48,16 @@ def chunk_begins(program: Program) -> Iterator[Value]:
     for number, chunk in enumerate(program.chunks):
         if number and len(chunk) > 1:
             yield Value(int(not isinstance(chunk[1], TileFence)), Place(number, 1))
+
+
+def chunk_lengths(program: Program) -> Iterator[Value]:
+    """How often the memory for instructions holds each chunk that another one follows.
+
+    START and END are not part of its size.
+    """
+    for number, chunk in enumerate(program.chunks[:-1]):
+        bundles = bundle_count(chunk[1:-1])
+        yield Value(_MEMORY // max(bundles, 1), Place(number, bundles))
 
 
 def second_handshakes(program: Program) -> Iterator[Value]:
