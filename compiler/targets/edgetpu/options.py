@@ -34,6 +34,7 @@ class EdgeTpuOptions:
         conservative: whether to keep to forms of instructions that published programs have, and to
             the envelope of their properties.
         confirmed: a report of probes; only what is published, or confirmed there, may be used.
+            Chunks of instructions are short only if it confirms that they may be.
         min_runtime_version: oldest runtime that has to run the model.
         reduce_outputs: whether the chip reduces scores to what the host reads of them.
         optimize: how much is tried for fewer cycles.
@@ -54,7 +55,7 @@ class EdgeTpuOptions:
     confirmed: Path | None = option(
         None,
         "Use only forms and properties of published programs, or those that this report of fitzroy "
-        "probe confirms.",
+        "probe confirms. Only with it are chunks of instructions short, to overlap with execution.",
         metavar="P.json",
     )
     min_runtime_version: int = option(

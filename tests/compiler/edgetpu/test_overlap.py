@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from fitzroy.compiler.targets.edgetpu.fitting import strip_search
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import CREDIT, InputStream, Piece
 from fitzroy.compiler.targets.edgetpu.layers.layer import Step
@@ -22,10 +24,16 @@ from fitzroy.compiler.targets.edgetpu.layers.options import Options, Search
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image
-from fitzroy.compiler.targets.edgetpu.program.lower import legalized
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.execution.estimate import estimate
-from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.darwinn import PackageFile, write_package
+from fitzroy.hw_models.edgetpu.envelope import Program, departures, measured
+from fitzroy.hw_models.edgetpu.envelope.fences import SHORT_CHUNKS
+from fitzroy.hw_models.isa.forms import form, published
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
+from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.stream import Pop
+from fitzroy.linker.packages.darwinn import link
 
 
 @cache
@@ -53,6 +61,10 @@ def receives() -> list[Step]:
 def chunks(package: PackageFile) -> list[bytes]:
     streams = package.main.instruction_bitstreams or ()
     return [b"" if stream.bitstream is None else bytes(stream.bitstream) for stream in streams]
+
+
+def decoded(package: PackageFile) -> list[list[Instruction]]:
+    return [disassemble(one) for one in chunks(package)]
 
 
 def microseconds(package: PackageFile) -> float:
@@ -129,6 +141,79 @@ def test_layers_that_do_not_fit_beside_the_whole_input_run_in_other_strips() -> 
     assert smaller
     assert not any(segment.arriving for segment in smaller)
     assert search.choose(NARROW_BYTES, early=False) == []
+
+
+# --- chunks --------------------------------------------------------------------------------------
+
+
+@cache
+def deep() -> Graph:
+    """Many layers, whose instructions take long to arrive."""
+    graph = chain(DType.INT8, (32, 32, 4))
+    for _ in range(16):
+        grow(graph, "conv_2d", 32, (3, 3))
+    return graph
+
+
+@cache
+def forms() -> frozenset[str]:
+    """Forms of its program that no published one has."""
+    every = (one for chunk in decoded(program(deep())) for one in chunk)
+    return frozenset(form(one) for one in every) - published().keys()
+
+
+def paced() -> Options:
+    """Options for a device that confirmed these forms, and short chunks."""
+    return Options(confirmed=forms() | {SHORT_CHUNKS})
+
+
+@pytest.mark.long
+def test_chunks_are_short_only_if_that_is_confirmed() -> None:
+    usual = write_package(program(deep()))
+    assert write_package(program(deep(), Options(confirmed=forms()))) == usual
+    assert len(chunks(program(deep()))) == 1
+    short = program(deep(), paced())
+    assert write_package(link([lower(deep(), paced())])[0]) == write_package(short)
+    sizes = [len(one) // BUNDLE_BYTES for one in chunks(short)]
+    assert len(sizes) > 2
+    assert all(size >= building._SHORT_BUNDLES for size in sizes[:-1])
+    # Each ends with the first phase that makes it long enough.
+    assert max(sizes) < 2 * building._SHORT_BUNDLES
+
+
+@pytest.mark.long
+def test_conservative_programs_have_short_chunks_only_if_that_is_confirmed() -> None:
+    careful = Options(conservative=True, confirmed=frozenset())
+    assert write_package(program(deep(), careful)) == write_package(
+        program(deep(), Options(conservative=True))
+    )
+    confirmed = replace(careful, confirmed=frozenset({SHORT_CHUNKS}))
+    assert len(chunks(program(deep(), confirmed))) > 2
+
+
+@pytest.mark.long
+def test_short_chunks_change_no_result_and_save_time() -> None:
+    short = program(deep(), paced())
+    assert differing_bytes(deep(), short, (None, 1)) == 0
+    assert not findings(short)
+    left = {one.property.slug for one in departures(measured(Program.of(decoded(short))))}
+    assert left == {SHORT_CHUNKS}
+    assert microseconds(short) < microseconds(program(deep()))
+
+
+def test_a_chunk_ends_between_two_phases_only() -> None:
+    builder = Builder()
+    builder.begin()
+    builder.barrier()
+    builder.pace()
+    assert builder.position[0] == 0
+    while builder.position[1] < building._SHORT_BUNDLES:
+        builder.fence()
+    builder.pace()
+    assert builder.position[0] == 0
+    builder.barrier()
+    builder.pace()
+    assert builder.position[0] == 1
 
 
 # --- streams of inputs ---------------------------------------------------------------------------

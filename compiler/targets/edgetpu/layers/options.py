@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES, WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
+from fitzroy.hw_models.edgetpu.envelope.fences import SHORT_CHUNKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,11 @@ class Options:
         if self.conservative:
             return PUBLISHED
         return Recipes(cost=self.search.published / 1000, both=self.both)
+
+    @property
+    def paced(self) -> bool:
+        """Whether chunks of instructions may be short, so that the next arrives while one runs."""
+        return SHORT_CHUNKS in (self.confirmed or ())
 
     @property
     def shared(self) -> bool:

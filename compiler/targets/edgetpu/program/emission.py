@@ -117,6 +117,8 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     needed = [*zip(steps, own[1:], strict=True)]
     for step, nbytes in along(needed, "instructions", *milestones.INSTRUCTIONS):
+        if schedule.layered.options.paced:
+            builder.pace()
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:
