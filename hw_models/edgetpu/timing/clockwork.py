@@ -924,7 +924,9 @@ class Clockwork:
         sizes = [last - first for first, last in pairwise(ends)]
         self._read(sizes, times, "outfeed", outfeed)
 
-    def _read(self, sizes: Sequence[int], times: Sequence[float], cause: str, maker: int) -> None:
+    def _read(
+        self, sizes: Sequence[int], times: Sequence[float] | Array, cause: str, maker: int
+    ) -> None:
         """The host reads pieces of so many bytes that a node makes available at these times."""
         for size, time in zip(sizes, times, strict=True):
             if time > self.reader.time:
