@@ -53,7 +53,8 @@ def page(document: Mapping[str, Any]) -> str:
     ]
     if document["samples"]:
         sections.append(section("Outputs", _outputs(document)))
-    return whole_page(f"{old} → {new}", subtitle, "\n".join(sections), _FOOTER)
+    main = "\n".join(sections)
+    return whole_page(f"{old} → {new}", subtitle, main, _FOOTER, kind="comparison")
 
 
 def _headline(document: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from fitzroy.report.tables import escaped
 _TICKS = 6
 """Most ticks of an axis, for which there is room at 400 pixels."""
 
-_LAST_TICK = 85.0
+_LAST_TICK = 88.0
 """Percent of the width from which the text of a tick stands before it, for lack of room after."""
 
 _LEAST_NAMED = 3.0
