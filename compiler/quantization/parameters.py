@@ -14,6 +14,13 @@ _BIAS_LIMIT = 1 << 30
 _LARGEST_BIAS = (1 << 31) - 1
 _SMALLEST_RATIO = 2.0**-24
 
+_FEWEST_LEVELS = 64
+"""Fewest integers that the largest weight is divided into: whole numbers up to 127 have a multiple
+of themselves among these and 127."""
+
+_ROUNDING = 1e-12
+"""Square errors that differ by less are equal, where the largest weight is 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
@@ -85,7 +92,9 @@ def filter_quantization(
 ) -> Quantization:
     """Scales of a filter, one per output channel or one for all.
 
-    A channel's scale is its largest magnitude / 127, but at least so large that the bias stays
+    A channel's scale is its largest magnitude / n, for that n of 64 to 127 whose integers are
+    closest to the weights: whole numbers of 0 to 15, as those of an expectation, are exact with
+    n = 120, and off by up to half a step with 127. It is at least so large that the bias stays
     below 2**30 and that the factor from accumulator to result is no less than 2**-24, which
     leaves the weights concerned without effect on the result either way.
 
@@ -96,8 +105,10 @@ def filter_quantization(
         input_scale: scale of the input.
         output_scale: scale of the result.
     """
-    others = tuple(i for i in range(data.ndim) if i != axis)
-    scale = np.abs(data).max(axis=others, initial=0.0).astype(np.float64) / FILTER_LIMIT
+    # [1,n] for one scale, [channels,n] else.
+    rows = data.reshape(1, -1) if axis is None else np.moveaxis(data, axis, 0)
+    scale = _closest_scales(rows.reshape(len(rows), -1))
+    scale = scale[0] if axis is None else scale
     scale = np.maximum(scale, output_scale * _SMALLEST_RATIO / input_scale)
     if bias is not None:
         least = np.abs(bias.reshape(-1)) / (input_scale * _BIAS_LIMIT)
@@ -106,6 +117,22 @@ def filter_quantization(
         return Quantization.per_tensor(float(scale))
     rounded = scale.astype(np.float32)
     return Quantization(tuple(map(float, rounded)), (0,) * len(rounded), axis)
+
+
+def _closest_scales(rows: Array) -> npt.NDArray[np.float64]:
+    """For each row of weights [n,taps] the scale with the least square error of its integers."""
+    largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+    best: npt.NDArray[np.float64] = largest / FILTER_LIMIT
+    found = np.full(len(rows), np.inf)
+    ratios = rows / np.where(largest > 0, largest, 1.0)[:, None]
+    # Of equal errors the first one counts, that of the finest scale.
+    for levels in range(FILTER_LIMIT, _FEWEST_LEVELS - 1, -1):
+        exact = ratios * levels
+        error = np.square(np.rint(exact) - exact).sum(axis=1) / levels**2
+        better = error < found - _ROUNDING
+        best[better] = largest[better] / levels
+        found[better] = error[better]
+    return best
 
 
 def stored_filter(data: Array, quantization: Quantization) -> npt.NDArray[np.int8]:

@@ -444,6 +444,31 @@ def test_scales_are_finer_where_more_depends_on_a_channel() -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("axis", [0, 3, None])
+@pytest.mark.parametrize("factor", [1.0, -0.37])
+def test_multiples_of_whole_numbers_are_exact(axis: int | None, factor: float) -> None:
+    """Of 0 to 15, as an expectation has them, of binomials, and of others up to 100."""
+    for whole in (np.arange(16), np.array([1, 4, 6, 4, 1]), np.array([100, 7, 0]), np.zeros(3)):
+        kernel = np.broadcast_to(whole * np.float32(factor), (3, 3, 3, len(whole)))
+        kernel = np.ascontiguousarray(kernel, np.float32)
+        found = nearest(kernel, None, axis, 1.0, 1.0)
+        np.testing.assert_allclose(found.real_filter(), kernel, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("axis", [0, 3, None])
+def test_steps_of_filters_lose_no_more_than_the_finest_ones(axis: int | None) -> None:
+    rng = np.random.default_rng(3)
+    kernel = normal(rng, 8, 3, 3, 8) * np.exp(normal(rng, 8, 1, 1, 8))
+    others = tuple(i for i in range(4) if i != axis)
+    finest = np.abs(kernel).max(axis=others, keepdims=True).astype(np.float64) / 127
+    plain = np.rint(kernel / finest) * finest
+    found = nearest(kernel, None, axis, 1.0, 1.0).real_filter()
+    ours, theirs = (np.square(x - kernel).sum(axis=others) for x in (found, plain))
+    assert (ours <= theirs * (1 + 1e-5)).all()
+    if axis is not None:
+        assert ours.sum() < 0.95 * theirs.sum()
+
+
 @pytest.mark.parametrize("rows", [16, 400])
 def test_weights_that_are_rounded_together_lose_less(rows: int) -> None:
     """Inputs that go together, as means of pictures do; fewer of them than weights, and more."""
