@@ -35,10 +35,12 @@ def floors_table(results: Json) -> str:
     splits: Mapping[str, Json] = results["splits"]
     titles = [row["quantized"] for row in next(iter(splits.values()))["rows"]]
     found = {
-        (name, row["quantized"]): row["map"] for name, one in splits.items() for row in one["rows"]
+        (name, row["quantized"]): _agreement(row)
+        for name, one in splits.items()
+        for row in one["rows"]
     }
     header = ("quantized", *(f"{name}, {one['objects']} objects" for name, one in splits.items()))
-    rows = [(title, *(_percent(found[name, title]) for name in splits)) for title in titles]
+    rows = [(title, *(found[name, title] for name in splits)) for title in titles]
     return f"\n{table(header, rows)}\n"
 
 
@@ -52,7 +54,7 @@ def trained_table(results: Json) -> str:
         (
             *_about(row),
             str(row["objects"]),
-            _percent(row["map"]),
+            _agreement(row),
             _percent(row["map50"]),
         )
         for row in rows
@@ -75,6 +77,13 @@ def trained_table(results: Json) -> str:
 def _about(row: Json) -> tuple[str, ...]:
     height, width = row["size"]
     return row["model"], f"`{row['package']}`", f"{width}x{height}", str(row["judged"])
+
+
+def _agreement(row: Json) -> str:
+    """The mean average precision, and where it would likely be on other such pictures."""
+    likely = row.get("likely")
+    found = _percent(row["map"])
+    return found if likely is None else f"{found} ({' to '.join(map(_percent, likely))})"
 
 
 def _percent(share: float) -> str:

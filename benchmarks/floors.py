@@ -26,7 +26,10 @@ from fitzroy.compiler.passes.heads.rewriting import (
     with_detections,
     with_lower_threshold,
 )
-from fitzroy.compiler.quantization.agreement import mean_average_precision
+from fitzroy.compiler.quantization.agreement import (
+    likely_precision,
+    mean_average_precision,
+)
 from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
@@ -60,7 +63,13 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
             progress(f"{split}: {title}")
             lowered = with_lower_threshold(graph)
             found = [_listed(lowered, picture) for picture in judging]
-            rows.append({"quantized": title, "map": mean_average_precision(found, exact)})
+            rows.append(
+                {
+                    "quantized": title,
+                    "map": mean_average_precision(found, exact),
+                    "likely": likely_precision(found, exact),
+                }
+            )
         results[split] = {
             "objects": sum(int((found[:, 4] > 0).sum()) for found in exact),
             "rows": rows,

@@ -39,7 +39,10 @@ from fitzroy.compiler.passes.heads.rewriting import (
     with_detections,
     with_lower_threshold,
 )
-from fitzroy.compiler.quantization.agreement import mean_average_precision
+from fitzroy.compiler.quantization.agreement import (
+    likely_precision,
+    mean_average_precision,
+)
 from fitzroy.compiler.quantization.comparison import Difference, real_output, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
@@ -51,7 +54,7 @@ from fitzroy.formats.tflite import write_model
 Floats = npt.NDArray[np.float32]
 Judge = Callable[[Sequence[Floats], Sequence[Floats]], dict[str, Any]]
 
-CALIBRATING, JUDGING, SIMULATED = 48, 24, 2
+CALIBRATING, JUDGING, SIMULATED = 48, 96, 2
 """Cuttings to calibrate and to judge on, and how many of these the simulated chip runs, too."""
 
 OPTIONS = HeadOptions(True)
@@ -238,6 +241,7 @@ def _objects(found: Sequence[Floats], exact: Sequence[Floats]) -> dict[str, Any]
     return {
         "objects": sum(int((rows[:, 4] > 0).sum()) for rows in exact),
         "map": mean_average_precision(found, exact),
+        "likely": likely_precision(found, exact),
         "map50": mean_average_precision(found, exact, (0.5,)),
     }
 

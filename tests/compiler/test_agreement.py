@@ -6,7 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fitzroy.compiler.quantization.agreement import OVERLAPS, mean_average_precision
+from fitzroy.compiler.quantization.agreement import (
+    OVERLAPS,
+    likely_precision,
+    mean_average_precision,
+)
 
 Floats = npt.NDArray[np.float32]
 
@@ -53,3 +57,22 @@ def test_an_object_is_found_once() -> None:
     double[0][0, 4] = 0.99
     wrong = [np.concatenate([rows((50, 0, 60, 9, 0.99, 1)), EXACT[0][:1]]), EXACT[1]]
     assert mean_average_precision(wrong, [EXACT[0][:1], EXACT[1]]) == pytest.approx(0.75)
+
+
+def test_intervals_are_of_the_pictures_that_are_there() -> None:
+    """Half of the pictures have their object found: draws of 40 have a share of about a half."""
+    exact = [rows((0, 0, 10, 10, 0.9, 1))] * 40
+    found = [exact[0], rows()] * 20
+    low, high = likely_precision(found, exact)
+    assert low < mean_average_precision(found, exact) < high
+    # 0.9 of the draws of a binomial distribution with a deviation of 0.079.
+    assert high - low == pytest.approx(2 * 1.645 * 0.079, rel=0.2)
+    narrow = likely_precision(found, exact, share=0.5)
+    assert low < narrow[0] < narrow[1] < high
+    assert likely_precision(exact, exact) == (1.0, 1.0)
+    assert likely_precision([rows()], [rows()]) == (1.0, 1.0)
+
+
+def test_draws_without_a_class_leave_it_out() -> None:
+    """One of two pictures has the class: draws with neither say nothing."""
+    assert likely_precision([rows(), EXACT[1]], [rows(), EXACT[1]]) == (1.0, 1.0)
