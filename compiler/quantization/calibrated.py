@@ -152,8 +152,9 @@ class Calibrated:
             if options.correct_bias:
                 fits = recipe.fits
                 parameters = corrected(
-                    source, scheme, parameters, samples, fits_weights=fits, progress=progress
-                )
+                    source, scheme, parameters, samples, fits_weights=fits,
+                    few=self.bounds, progress=progress,
+                )  # fmt: skip
         borders = Borders(options.input_type, options.output_type)
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
         result = without_bounds(result) if self.apart else result

@@ -8,7 +8,7 @@ between both; where it is asked for, weights are fitted to the rounded inputs fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,6 +41,7 @@ def corrected(
     samples: Sequence[Sample],
     *,
     fits_weights: bool,
+    few: Collection[str] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> dict[str, Parameters]:
     """Parameters whose results are closer to the float32 graph's.
@@ -51,12 +52,14 @@ def corrected(
         parameters: filters and biases, rounded to the nearest.
         samples: inputs to correct on; all values that are needed are held for all of them.
         fits_weights: whether weights are fitted to rounded inputs, and not only rounded for them.
+        few: results of which few elements matter, as boxes of objects: the mean error of all says
+            nothing of theirs, so that biases stay.
         progress: called with what is under way.
 
     Raises:
         CapacityError: the values take more memory than the budget has.
     """
-    return _Corrector(graph, scheme, parameters, samples, fits_weights).run(progress)
+    return _Corrector(graph, scheme, parameters, samples, fits_weights, few).run(progress)
 
 
 class _Corrector:
@@ -67,10 +70,11 @@ class _Corrector:
         parameters: Mapping[str, Parameters],
         samples: Sequence[Sample],
         fits_weights: bool,
+        few: Collection[str],
     ) -> None:
         self.graph, self.scheme, self.samples = graph, scheme, samples
         self.parameters = dict(parameters)
-        self.fits_weights = fits_weights
+        self.fits_weights, self.few = fits_weights, frozenset(few)
         self.exact: list[Values] = [dict(sample) for sample in samples]
         """Values of every sample in float32."""
         self.rounded: list[Values] = [
@@ -158,7 +162,10 @@ class _Corrector:
             elif not reads_rows(self.graph, node):
                 given = compensated_windows(self.graph, node, given, inputs)
         sums = list(in_order(partial(self.product, bare, given), numbers))
-        given = given.with_bias(_mean_error(wanted, sums, active))
+        if name not in self.few:
+            given = given.with_bias(_mean_error(wanted, sums, active))
+        elif given.bias is None:
+            given = given.with_bias(np.zeros(wanted[0].shape[-1]))
         self.parameters[node.name] = given
         taken = given.real_bias()
         assert taken is not None

@@ -32,7 +32,7 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.quantization.calibrated import Calibrated, Quantized, Recipe
 from fitzroy.compiler.quantization.channels import FIXED, Channels
-from fitzroy.compiler.quantization.comparison import compare
+from fitzroy.compiler.quantization.comparison import compare, real_output, stored_input
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.fitting import compensated
 from fitzroy.compiler.quantization.options import (
@@ -442,6 +442,32 @@ def test_scales_are_finer_where_more_depends_on_a_channel() -> None:
     assert reach[0] > 1.25 * reach[1:].max()
     wanted, got = (evaluate(g, samples[0])[graph.outputs[0]] for g in (graph, found.graph))
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_means_of_others_do_not_move_the_elements_that_matter(biased: bool) -> None:
+    """Most elements lose a half by what is cut off before them; the ones that matter nothing."""
+    rng = np.random.default_rng(5)
+    pixels = rng.uniform(0, 1, (1, 8, 8, 2)).astype(np.float32)
+    pixels[..., 1] = 0
+    pixels[:, 1:] = 4, 3.5
+    graph = Graph("difference")
+    graph.add_input("x", real(1, 8, 8, 2))
+    kernel = graph.add_constant("w", np.array([1, -1], np.float32).reshape(1, 1, 1, 2))
+    bias = (graph.add_constant("b", np.array([0.1], np.float32)),) if biased else ()
+    (name,) = graph.outputs = list(apply(graph, "conv_2d", ("x", kernel, *bias), ConvAttributes()))
+    samples = [{"x": pixels}]
+    exact = evaluate(graph, samples[0])[name][:, :1]
+    errors = []
+    for bounds in ({}, {name: (0.0, 1.2)}):
+        result = quantize_model(
+            graph, samples, QuantizeOptions(), known={"x": (0.0, 1.0)}, bounds=bounds
+        ).graph
+        given = stored_input(pixels, result.type("x"))
+        found = real_output(evaluate(result, {"x": given})[name], result.type(name))
+        errors.append(float(np.abs(found[:, :1] - exact).max()))
+    assert errors[0] > 0.2
+    assert errors[1] < 0.01
 
 
 @pytest.mark.parametrize("axis", [0, 3, None])
