@@ -108,7 +108,7 @@ def test_quantization_stops_before_them(tmp_path: Path) -> None:
     kinds = [node.op for node in result.graph.nodes()]
     assert kinds.index("tanh") < kinds.index("dequantize") < kinds.index("opaque")
     assert result.graph.outputs == graph.outputs
-    assert {reason.where for reason in result.floats} == {"opaque 'decoded'", "exp 'after'"}
+    assert {reason.where for reason in result.floats} == {"Secret 'decoded'", "exp 'after'"}
     assert all("Secret" in reason.what for reason in result.floats)
     levels = compare(result.source, result.counterpart, samples).outputs
     assert levels["before"].decibels > 30

@@ -179,7 +179,7 @@ UNDONE: dict[str, tuple[str, object, str, object]] = {
     "push-run": ("words", outputs, "relay", pushed_one_by_one),
     "relay-fence": ("words", outputs, "relay", pushed_one_by_one),
     "infeed-base": ("large input", host_buffers, "infeed_units", plain_infeed),
-    "descriptor-spacing": ("scratch", building, "DESCRIPTOR_BUNDLES", 0),
+    "descriptor-spacing": ("strips", building, "DESCRIPTOR_BUNDLES", 0),
     "descriptor-write": ("streamed in blocks", building, "DESCRIPTOR_BUNDLES", 0),
     "open-parameter-descriptors": ("streamed in blocks", streaming, "MOST_OPEN", 99),
     "waiting-outfeeds": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.compiler.edgetpu.test_convolution import chain, grow
+from tests.compiler.edgetpu.test_convolution import anew, chain, grow
 from tests.compiler.edgetpu.test_host_transfers import softmax_of
 from tests.compiler.edgetpu_models import examined
 
@@ -54,6 +54,7 @@ def test_programs_bear_what_published_programs_bear(name: str) -> None:
 def test_decisions_that_are_undone_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, owner, attribute, value = UNDONE[name]
     monkeypatch.setattr(owner, attribute, value)
-    faults = [examined(PROGRAMS[program](), seed, verified=False)[0] for seed in SEEDS]
+    with anew():
+        faults = [examined(PROGRAMS[program](), seed, verified=False)[0] for seed in SEEDS]
     # Other bytes, or sums with what nothing has written.
     assert any("differ" in fault or "SimulationError" in fault for fault in faults), faults
