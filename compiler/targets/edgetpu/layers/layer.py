@@ -31,7 +31,6 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Window,
 )
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
-from fitzroy.hw_models.chips.beagle import BEAGLE
 
 Windows = tuple[Window, Window]
 """What an operator reads along rows and along columns."""
@@ -365,7 +364,7 @@ def word_cycles(area: tuple[int, int], groups: int, steps: int) -> float:
         steps: steps for a word.
     """
     height, width = area
-    return height * width * groups * steps + BEAGLE.timing.phase
+    return height * width * groups * steps + 2 * PHASE_CYCLES
 
 
 def filled(data: bytes | Array) -> Array:
