@@ -256,17 +256,15 @@ class Clockwork:
                 self.laps.append(Lap())
         else:
             item = self._job(instruction, issue.chunk, issue.bundle, tiles, tile_work(issue))
-        for tile in _ALL:
-            if tiles >> tile & 1:
-                self._dispatch[tile].append((self._time, self._core, item))
+        for tile in _members(tiles, TILES):
+            self._dispatch[tile].append((self._time, self._core, item))
         self._turns.awake.add(_DISPATCH)
 
     def _fence(self, fence: ScalarFence) -> None:
         """Wait until everything that a fence asks for has happened."""
         time, maker, cause = self._awaited(fence)
-        for tile in _ALL:
-            if fence.clear >> tile & 1:
-                self._done.pop(tile, None)
+        for tile in _members(fence.clear, TILES):
+            self._done.pop(tile, None)
         if time > self._time:
             self._core = self._node("scalar", 0, None, time, cause, maker)
             self._time = time
@@ -287,13 +285,12 @@ class Clockwork:
         """
         time, maker, cause = self._time, self._core, "scalar"
         if fence.wait_tiles:
-            for tile in _ALL:
-                if fence.tiles >> tile & 1:
-                    signal = self._done.get(tile)
-                    if signal is None:
-                        raise self._stuck(f"tile {tile}")
-                    if signal.time > time:
-                        time, maker, cause = signal.time, signal.maker, "tiles"
+            for tile in _members(fence.tiles, TILES):
+                signal = self._done.get(tile)
+                if signal is None:
+                    raise self._stuck(f"tile {tile}")
+                if signal.time > time:
+                    time, maker, cause = signal.time, signal.maker, "tiles"
         for engine, (name, place) in zip(StreamEngine, self._stream_places.items(), strict=False):
             if fence.idle >> engine & 1:
                 if self._streams[name]:
@@ -839,7 +836,7 @@ class Clockwork:
         """Who takes a row, in groups that are in step; None if somebody is not there yet."""
         engine = _RING[channel]
         queues, places = self._queues[engine], self._places[engine]
-        tiles = [tile for tile in _ALL if destination >> tile & 1]
+        tiles = [*_members(destination, TILES)]
         if not all(queues[tile] for tile in tiles):
             return None
         found = [

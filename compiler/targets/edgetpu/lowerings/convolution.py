@@ -362,9 +362,9 @@ class Blocking:
     @property
     def delivery(self) -> Delivery:
         """How its weights come."""
-        # The last chunk of a block makes its words, one in a cycle.
-        made = min(LANES, self.lanes) // WORD if self.chunks == 1 else 0
-        steps = self.positions * max(self.staged, made)
+        # A single chunk also writes the words of its block, one a cycle.
+        written = self.lanes // WORD if self.chunks == 1 else 0
+        steps = self.positions * max(self.staged, written)
         return Delivery(
             steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes
         )
