@@ -80,7 +80,7 @@ def _about(row: Json) -> tuple[str, ...]:
 
 
 def _agreement(row: Json) -> str:
-    """The mean average precision, and where it would likely be on other such pictures."""
+    """The mean average precision, with its confidence interval if there is one."""
     likely = row.get("likely")
     found = _percent(row["map"])
     return found if likely is None else f"{found} ({' to '.join(map(_percent, likely))})"

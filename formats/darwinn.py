@@ -499,6 +499,7 @@ def write_package(file: PackageFile) -> bytes:
         _validate(executable, _Place(file.path, None, f"Executable {number}", None))
         contents.append(np.frombuffer(flat.encoded(executable), np.uint8))
     multi = flat.encoded(MultiExecutable(serialized_executables=contents))
+    # The copies of the executables are not needed any more, and may be large.
     contents.clear()
     package = dataclasses.replace(
         file.package, serialized_multi_executable=np.frombuffer(multi, np.uint8)

@@ -571,7 +571,7 @@ def encode(root: Table, *, identifier: bytes | None = None) -> bytes:
 
 
 def encoded(root: Table, *, identifier: bytes | None = None) -> memoryview:
-    """What `encode` gives, in the buffer where it was made: for what goes into another file."""
+    """The same as `encode`, as a view of the buffer it was written to, which saves a copy."""
     builder = flatbuffers.Builder(_SPARE + sum(_payload(root)))
     offset = _write_table(builder, root)
     builder.Finish(offset, file_identifier=identifier)
@@ -579,14 +579,14 @@ def encoded(root: Table, *, identifier: bytes | None = None) -> memoryview:
 
 
 _SPARE = 1 << 14
-"""Most bytes beside those of tables: the header, and what aligns all."""
+"""Upper bound of the bytes besides tables: the header and alignment."""
 
 _FIELD, _VECTOR = 16, 64
-"""Most bytes that a field takes, and a vector beside its elements."""
+"""Upper bounds of the bytes of a field, and of a vector besides its elements."""
 
 
 def _payload(value: Table) -> Iterator[int]:
-    """Most bytes of everything below a table, to reserve the buffer in one piece."""
+    """Upper bounds of the bytes of all parts of a table, to reserve the buffer in one piece."""
     fields = value.declared().fields
     yield _FIELD * (len(fields) + 1)
     for _, name, kind in fields:
@@ -680,6 +680,6 @@ def _place(builder: Any, values: Array) -> None:
     """Put numbers in front of what is written, where room for them was reserved."""
     head = builder.Head() - values.nbytes
     builder.head = head
-    # Through a view: else the bytes are copied twice.
+    # Assigning to the bytearray itself would copy the bytes twice.
     room = memoryview(builder.Bytes)[head : head + values.nbytes]
     room[:] = values.reshape(-1).view(np.uint8).data

@@ -42,16 +42,16 @@ def likely_precision(
     overlaps: Sequence[float] = OVERLAPS,
     share: float = 0.9,
 ) -> tuple[float, float]:
-    """Between what the mean average precision is with that probability, for other such pictures.
+    """A confidence interval of the mean average precision over the choice of pictures.
 
-    Facts: the bootstrap. Pictures are drawn again from those that are there, as many of them, and
-    the precision of each draw is taken.
+    Facts: the bootstrap. As many pictures are drawn with replacement from the given ones, and the
+    interval is that of the precisions of many draws.
 
     Args:
         found: objects [n,6] of every picture.
         exact: what they should be.
         overlaps: least intersections over union at which boxes are the same.
-        share: of the draws that lie between.
+        share: share of the draws that lie in the interval.
     """
     matched = _matched(found, exact, overlaps)
     random = np.random.default_rng(0)
@@ -64,6 +64,7 @@ def likely_precision(
 
 
 _DRAWS = 400
+"""Draws of the bootstrap."""
 
 
 @dataclass(frozen=True, slots=True)

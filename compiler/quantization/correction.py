@@ -52,8 +52,8 @@ def corrected(
         parameters: filters and biases, rounded to the nearest.
         samples: inputs to correct on; all values that are needed are held for all of them.
         fits_weights: whether weights are fitted to rounded inputs, and not only rounded for them.
-        few: results of which few elements matter, as boxes of objects: the mean error of all says
-            nothing of theirs, so that biases stay.
+        few: results in which only a few elements matter, such as boxes of objects. Their biases
+            are not corrected, because the mean error is that of all elements.
         progress: called with what is under way.
 
     Raises:

@@ -15,11 +15,11 @@ _LARGEST_BIAS = (1 << 31) - 1
 _SMALLEST_RATIO = 2.0**-24
 
 _FEWEST_LEVELS = 64
-"""Fewest integers that the largest weight is divided into: whole numbers up to 127 have a multiple
-of themselves among these and 127."""
+"""Least integer that stands for the largest weight. From here to 127 there is a multiple of every
+whole number up to 127, so filters of whole numbers are exact."""
 
 _ROUNDING = 1e-12
-"""Square errors that differ by less are equal, where the largest weight is 1."""
+"""Squared errors that differ by less count as equal; they are relative to the largest weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ def filter_quantization(
 ) -> Quantization:
     """Scales of a filter, one per output channel or one for all.
 
-    A channel's scale is its largest magnitude / n, for that n of 64 to 127 whose integers are
-    closest to the weights: whole numbers of 0 to 15, as those of an expectation, are exact with
-    n = 120, and off by up to half a step with 127. It is at least so large that the bias stays
-    below 2**30 and that the factor from accumulator to result is no less than 2**-24, which
-    leaves the weights concerned without effect on the result either way.
+    A channel's scale is its largest magnitude / n, with the n from 64 to 127 for which the rounded
+    weights have the least squared error. For example, the whole numbers 0 to 15 of an expectation
+    are exact with n = 120, but off by up to half a step with n = 127. The scale is at least so
+    large that the bias stays below 2**30 and the factor from accumulator to result is no less than
+    2**-24; weights that this rounds away have no effect on the result either way.
 
     Args:
         data: the float32 filter.
@@ -120,12 +120,12 @@ def filter_quantization(
 
 
 def _closest_scales(rows: Array) -> npt.NDArray[np.float64]:
-    """For each row of weights [n,taps] the scale with the least square error of its integers."""
+    """The scale with the least squared rounding error for each row of weights [n,taps]."""
     largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
     best: npt.NDArray[np.float64] = largest / FILTER_LIMIT
     found = np.full(len(rows), np.inf)
     ratios = rows / np.where(largest > 0, largest, 1.0)[:, None]
-    # Of equal errors the first one counts, that of the finest scale.
+    # Among equal errors, the first and finest scale wins.
     for levels in range(FILTER_LIMIT, _FEWEST_LEVELS - 1, -1):
         exact = ratios * levels
         error = np.square(np.rint(exact) - exact).sum(axis=1) / levels**2

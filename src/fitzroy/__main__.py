@@ -9,7 +9,8 @@ from contextlib import suppress
 _INTERRUPTED = 130
 
 _COLLECTION = 100_000
-"""Objects after which garbage is looked for: what a verb makes lives until it is done."""
+"""New objects between two garbage collections. Most objects live until the command ends, so
+frequent collections would find nothing."""
 
 
 def main() -> int:
@@ -26,10 +27,10 @@ def main() -> int:
 
 
 def _told_version() -> bool:
-    """Print the version, for which nothing of the command line is loaded.
+    """Print the version without loading the command line.
 
     Returns:
-        Whether that worked; if not, the command line says what is wrong.
+        Whether that worked; if not, the command line reports what is wrong.
     """
     from fitzroy import __version__
 

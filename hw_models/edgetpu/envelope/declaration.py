@@ -417,15 +417,15 @@ _DECLARED = (
     ),
     Property(
         fences.SHORT_CHUNKS,
-        "times that the memory for instructions holds a chunk that another one follows",
+        "how many times instruction memory could hold a chunk that another chunk follows",
         "times",
         Bound.MOST,
         Risk.MEDIUM,
         _SEEN,
-        "Published programs have several chunks only where one does not hold them, so that the "
-        "next one never fits beside the one that runs. A chip that receives it while that runs may "
-        "write it over instructions that are still to come, or lose it.",
-        "end a chunk only where the memory for instructions is full",
+        "Published programs have several chunks only if one is not enough, so the next chunk never "
+        "fits next to the current one. A chip that receives a chunk while it executes another may "
+        "overwrite instructions that it has yet to execute, or lose the new ones.",
+        "end a chunk only when instruction memory is full",
         fences.chunk_lengths,
     ),
     Property(

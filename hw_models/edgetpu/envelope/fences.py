@@ -14,7 +14,7 @@ from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.stream import Infeed
 
 SHORT_CHUNKS = "chunk-length"
-"""Slug of the property that the code generator leaves where a device confirms that it may."""
+"""Slug of a property that the code generator may violate once a device has confirmed it."""
 
 _MEMORY = BEAGLE.memories.instruction.elements
 _ALL_FLAGS = (1 << len(TileFlag)) - 1
@@ -51,9 +51,9 @@ def chunk_begins(program: Program) -> Iterator[Value]:
 
 
 def chunk_lengths(program: Program) -> Iterator[Value]:
-    """How often the memory for instructions holds each chunk that another one follows.
+    """How many times instruction memory could hold each chunk that another chunk follows.
 
-    START and END are not part of its size.
+    START and END do not count.
     """
     for number, chunk in enumerate(program.chunks[:-1]):
         bundles = bundle_count(chunk[1:-1])

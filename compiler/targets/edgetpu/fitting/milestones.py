@@ -1,7 +1,7 @@
-"""How far a program is when its stages begin: shares of the time of a program, as measured.
+"""Progress at which the stages of a compilation begin, as shares of its time.
 
-They are those of PoseNet and BodyPix. DeepLab takes 22 % for strips; MobileNet v2 begins to stage
-weights at 14 %.
+Measured on PoseNet and BodyPix. Other models differ: the choice of strips takes 22 % for DeepLab,
+and MobileNet v2 reaches the staging of weights at 14 %.
 """
 
 from __future__ import annotations

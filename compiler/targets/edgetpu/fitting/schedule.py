@@ -156,11 +156,11 @@ def _changed_step(step: Step, changes: Changes, known: dict[int, Mapping[str, Pl
 def _doubled(
     layered: Layered, readers: Mapping[str, Sequence[tuple[Layer, int]]], stripped: Set[Layer]
 ) -> set[str]:
-    """Names of images of which tiles own parts of the same size, which may overlap.
+    """Names of images whose rectangles have the same size on all tiles, and may overlap.
 
-    Then tiles execute the same instructions, and programs have fewer. What overlaps is computed
-    twice, which takes no longer: the largest part decides. What comes from the host comes once, and
-    of what leaves for it, each element has one owner.
+    All tiles then execute the same instructions, so programs are shorter. Elements in an overlap
+    are computed twice. That takes no longer, because the largest rectangle takes as long as before.
+    Images that the host sends or receives do not overlap: each element is transferred once.
 
     Args:
         layered: the layers.
@@ -183,7 +183,7 @@ def _doubled(
 
 
 def _takes_doubled(layer: Layer) -> bool:
-    """Whether tiles may own the same elements of images that a layer reads."""
+    """Whether a layer may read images with overlapping rectangles."""
     return layer.doubled or (layer.strips and not (layer.makes_vector or layer.returned))
 
 

@@ -68,10 +68,10 @@ CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
 
 _SHORT_BUNDLES = 512
-"""Bundles after which a short chunk ends with its phase.
+"""Bundles after which a short chunk ends, at the end of a phase.
 
-Measured on the models of the corpus: the first of fewer is there sooner, but more chunks have more
-transfers, which cost time over USB 2.
+Measured on the models of the corpus. With fewer bundles, the first chunk arrives sooner, but there
+are more transfers, which cost time over USB 2.
 """
 
 _ADDRESS = AddressRegisters(low=5, high=4)
@@ -464,9 +464,9 @@ class Builder:
             self._end_chunk()
 
     def pace(self) -> None:
-        """Between two phases, end a chunk that is long enough to be a short one.
+        """End the chunk between two phases once it has `_SHORT_BUNDLES`.
 
-        The host sends the next one while the chip executes this one.
+        The host then sends the next chunk while the chip executes this one.
         """
         if self._begun and self._chunk >= _SHORT_BUNDLES:
             self._end_chunk()

@@ -212,7 +212,7 @@ class Layer(ABC):
     """Whether it computes any rectangle of an image from windows of others."""
 
     doubled: ClassVar[bool] = False
-    """Whether tiles may own the same elements of images that it reads."""
+    """Whether it may read images with overlapping rectangles, though it computes no rectangle."""
 
     bands: ClassVar[bool] = True
     """Whether these rectangles may divide the columns that a tile owns."""

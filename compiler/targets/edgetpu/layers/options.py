@@ -112,7 +112,7 @@ class Options:
 
     @property
     def paced(self) -> bool:
-        """Whether chunks of instructions may be short, so that the next arrives while one runs."""
+        """Whether chunks may be short, so that the next one arrives while one is executed."""
         return SHORT_CHUNKS in (self.confirmed or ())
 
     @property

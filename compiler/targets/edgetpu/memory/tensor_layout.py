@@ -41,8 +41,8 @@ def split(extent: int, parts: int) -> tuple[Interval, ...]:
 def alike(extent: int, parts: int) -> tuple[Interval, ...]:
     """Parts of an axis that all have the size of the largest part of `split`.
 
-    Neighbours overlap where the axis does not divide evenly. Fewer elements than parts are split
-    as usual: there is no size that would make all parts equal without adding work.
+    Neighbours overlap where the axis does not divide evenly. An axis with no more elements than
+    parts is split as usual: further parts would only repeat others.
     """
     if extent <= parts:
         return split(extent, parts)
@@ -207,7 +207,7 @@ class Image:
 
     @property
     def shape(self) -> tuple[TiledAxis, TiledAxis, int]:
-        """Whatever tells it from others but its name, its zero, and its place."""
+        """Its layout, without name, zero point and address."""
         return self.rows, self.columns, self.channels
 
     def owned(self, tile: int) -> tuple[Interval, Interval]:
