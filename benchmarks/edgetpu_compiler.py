@@ -34,13 +34,19 @@ from benchmarks.support import INT8_MODEL, ROOT, corpus_model, corpus_sources, w
 from fitzroy.base.errors import DeviceError, FitzroyError, UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, compile_edgetpu
+from fitzroy.compilation.records import steps_of
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.execution.estimate import estimate, steps
 from fitzroy.execution.programs import EdgeTpuProgram
+from fitzroy.hw_models.edgetpu.envelope import PROPERTIES
 from fitzroy.hw_models.edgetpu.latitude import ANY
+from fitzroy.hw_models.isa.forms import form
+from fitzroy.report.forms import instructions
 
 SEEDS = (0, 1)
 """Of inputs, of the order of engines and of the first contents of memories."""
@@ -53,8 +59,35 @@ MEAN_CYCLES, MOST_CYCLES = 0.55, 1.0
 MOST_SECONDS, MOST_BYTES = 2.0, 500e6
 """Bounds of compiling the int8 MobileNet v2: time, and the peak of memory of the process."""
 
+CLOSE = 0.1
+"""Share of the timing model's cycles that an estimate may be off."""
+
 _SHARD = 20
 """Random models that a process takes at a time."""
+
+
+@dataclass
+class Estimates:
+    """How well the cycles of layers were estimated by which the code generator decides.
+
+    Attributes:
+        count: how many layers.
+        close: those whose estimate is within `CLOSE` of the timing model's cycles.
+        expected: estimated cycles of all of them.
+        timed: cycles of the timing model, on its default host.
+    """
+
+    count: int = 0
+    close: int = 0
+    expected: float = 0
+    timed: float = 0
+
+    def add(self, expected: float, timed: float) -> None:
+        """Count one more layer."""
+        self.count += 1
+        self.close += abs(expected - timed) <= CLOSE * timed
+        self.expected += expected
+        self.timed += timed
 
 
 @dataclass
@@ -81,6 +114,9 @@ class Model:
         bound: cycles that no program takes less than.
         least: milliseconds of an inference that the host alone takes, by its link.
         ours: costs of an inference, None if nothing runs.
+        paced: milliseconds of an inference by link if a device confirmed everything in the program,
+            and short chunks.
+        layers: layers with an estimate, by their kind.
         google: the same of the program of Google's compiler, None if there is none.
     """
 
@@ -103,6 +139,8 @@ class Model:
     bound: float = 0
     least: dict[str, float] = field(default_factory=dict)
     ours: Costs | None = None
+    paced: dict[str, float] = field(default_factory=dict)
+    layers: dict[str, Estimates] = field(default_factory=dict)
     google: Costs | None = None
 
     @property
@@ -143,6 +181,8 @@ def measured(path: Path, seeds: Sequence[int] = SEEDS, *, costs: bool = True) ->
         parts = [part.segment.graph for part in compiled.segments]
         entry.ours, entry.bound = ours, bound(parts)
         entry.least = {link: least_milliseconds(parts, link) for link in HOSTS}
+        entry.paced = _paced(path, compiled)
+        entry.layers = _estimates(compiled)
         entry.google = _google(path, entry.operators)
     return entry
 
@@ -195,6 +235,36 @@ def _raw(inputs: Mapping[str, Array]) -> dict[str, Array]:
     return {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
 
 
+def _paced(path: Path, compiled: EdgeTpuCompilation) -> dict[str, float]:
+    """Milliseconds of an inference, by link, in short chunks.
+
+    Args:
+        path: the model.
+        compiled: the model, compiled by default; everything in it counts as confirmed.
+    """
+    packages = [part.package for part in compiled.segments]
+    used = {form(instruction) for _, instruction in instructions(packages)}
+    confirmed = frozenset(used | PROPERTIES.keys())
+    again = compile_edgetpu(path, generator=replace(DEFAULT, reduced=False, confirmed=confirmed))
+    costs = Costs()
+    for part in again.segments:
+        costs.add(part.package)
+    return costs.milliseconds
+
+
+def _estimates(compiled: EdgeTpuCompilation) -> dict[str, Estimates]:
+    """How well the layers of a model were estimated, by their kind."""
+    found: dict[str, Estimates] = {}
+    for part in compiled.segments:
+        run = estimate(part.package, "", steps=steps_of(part.segment, part.forms))
+        emitted = next(stage for stage in part.forms if isinstance(stage, Emitted))
+        for item in steps(emitted.marks, run):
+            if item.mark.cycles:
+                known = found.setdefault(item.mark.kind, Estimates())
+                known.add(item.mark.cycles, item.cycles)
+    return found
+
+
 def _google(path: Path, operators: int) -> Costs | None:
     """Costs of the program of Google's compiler for a source model."""
     beside = [path.with_name(path.stem + end) for end in ("_edgetpu.tflite", "-edgetpu.tflite")]
@@ -229,6 +299,17 @@ def _floor(models: Sequence[Model], link: str) -> float:
     return geometric_mean(
         [
             item.least[link] / item.google.milliseconds[link]
+            for item in models
+            if item.comparable and item.google is not None
+        ]
+    )
+
+
+def _mean_paced(models: Sequence[Model], link: str) -> float:
+    """The mean of the ratios of inferences in short chunks."""
+    return geometric_mean(
+        [
+            item.paced[link] / item.google.milliseconds[link]
             for item in models
             if item.comparable and item.google is not None
         ]
@@ -343,6 +424,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
             link: {
                 "mean": geometric_mean(list(some.values())),
                 "most": max(some.values(), default=math.nan),
+                "paced": _mean_paced(models, link),
                 "floor": _floor(models, link),
             }
             for link, some in inferences.items()

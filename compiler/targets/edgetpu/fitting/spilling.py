@@ -96,7 +96,7 @@ def _waiting(layered: Layered, gap: _Gap) -> Layered:
     after = tuple(_reading(layer, gap.name, back) for layer in after)
     origin = maker.origin
     if isinstance(maker, Receive):
-        again = Receive(name=back, reads=(), writes=back, input=maker.input, origin=origin)
+        again = replace(maker, name=back, writes=back, compact=False)
         return replace(layered, layers=(*before, again, *after))
     kept = layered.unused(f"{gap.name}.kept")
     keep = Keep(name=kept, reads=(gap.name,), writes=kept, origin=origin)

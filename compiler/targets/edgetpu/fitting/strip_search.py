@@ -24,6 +24,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     part_of_image,
     turns,
 )
+from fitzroy.compiler.targets.edgetpu.host import pace
 from fitzroy.compiler.targets.edgetpu.layers.layer import longest
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
@@ -57,14 +58,8 @@ _ACROSS = (1, 2, 4, 8)
 # --- choice --------------------------------------------------------------------------------------
 
 
-_ARRIVAL = 1.25
-"""Cycles of a byte of an input, over USB 3."""
-
 _TAKING = 0.4
 """Cycles of a byte of an input from the buffer to the tiles."""
-
-_LAYER_ARRIVAL = 2500
-"""Cycles of the instructions of a layer, over USB 3; each strip has its own."""
 
 MOST_STRIPS = 640
 """Most strips of a segment, parts of columns counted: programs grow with them, and so does the
@@ -157,6 +152,7 @@ class Search:
         scratch: bytes that the identity matrix, and then each layer, use for themselves.
         readers: for each tensor, numbers of the layers that read it.
         depths: bytes of a pixel of every layer's result.
+        later: for each number of layers, estimated cycles in which those after them compute.
         most: layers of a segment at most.
     """
 
@@ -165,6 +161,7 @@ class Search:
     scratch: Sequence[int]
     readers: Mapping[str, Sequence[int]]
     depths: Sequence[int]
+    later: Sequence[float]
     most: int = MOST_LAYERS
     _parts: dict[tuple[int, int, int, int, int], _Part] = field(default_factory=dict)
     _needs: dict[tuple[int, int, int, int], Needs] = field(default_factory=dict)
@@ -187,7 +184,9 @@ class Search:
         depths = [
             round_up((1, *layered.type(layer.writes).shape)[-1], WORD) for layer in layered.layers
         ]
-        return cls(layered, schedule.lives, schedule.scratch, readers, depths, most)
+        computing = [0.0 if step.layer.remote else step.cycles for step in schedule.steps]
+        later = [*accumulate(reversed(computing), initial=0.0)][::-1]
+        return cls(layered, schedule.lives, schedule.scratch, readers, depths, later, most)
 
     def choose(self, capacity: int, *, early: bool) -> list[Segment] | Refused:
         """The segments that take the fewest additional cycles of those that make everything fit.
@@ -295,10 +294,7 @@ class Search:
                     break
                 segment = self.fewest(Segment(first, end, 2, across, over), capacity)
                 if segment is not None:
-                    return self.cycles(segment) - sum(
-                        self.part(number + 1, 1, 1, 0, 0).cycles(number)
-                        for number in range(first, end)
-                    ), segment
+                    return self.additional(segment), segment
             if not around.over:
                 break
         return None
@@ -354,17 +350,44 @@ class Search:
                 segment = Segment(first, end, count, arriving=True)
                 yield self.overlapped(segment) - self.one_by_one(segment), segment
 
+    def additional(self, segment: Segment) -> float:
+        """Estimated cycles that a segment takes beyond those of its layers one after the other."""
+        whole = replace(segment, strips=1, across=1)
+        computing = self.cycles(segment) - self.alone(segment.first, segment.end)
+        return computing + self.sending(segment) - self.sending(whole) - self.hidden(segment)
+
+    def alone(self, first: int, end: int) -> float:
+        """Estimated cycles of layers one after the other, without strips."""
+        return sum(self.part(number + 1, 1, 1, 0, 0).cycles(number) for number in range(first, end))
+
+    def hidden(self, segment: Segment) -> float:
+        """Estimated cycles of reading outputs that strips hide, and later layers would not.
+
+        While a strip or a layer computes, the host reads what waits on the chip.
+        """
+        layers = self.layered.layers
+        outputs = [number for number in range(segment.first, segment.end) if layers[number].remote]
+        reading = pace.READING * sum(self.leaving(number) for number in outputs)
+        if not reading:
+            return 0.0
+        count = len(segment.parts)
+        later = min(self.later[segment.end], pace.HELD)
+        strips = (count - 1) * min(self.cycles(segment) / count, pace.HELD)
+        return min(reading, strips + later) - min(reading, later)
+
+    def leaving(self, number: int) -> int:
+        """Bytes that a layer sends to the host."""
+        _, height, width, _ = self.layered.type(self.layered.layers[number].writes).shape
+        return height * width * self.depths[number]
+
     def one_by_one(self, segment: Segment) -> float:
         """Estimated cycles of layers that begin when the input has arrived."""
         first = segment.first
         _, height, width, channels = self.layered.type(self.layered.layers[first].writes).shape
         return (
             self.sending(replace(segment, strips=1))
-            + _ARRIVAL * height * width * channels
-            + sum(
-                self.part(number + 1, 1, 1, 0, 0).cycles(number)
-                for number in range(first + 1, segment.end)
-            )
+            + pace.ARRIVAL * height * width * channels
+            + self.alone(first + 1, segment.end)
         )
 
     def overlapped(self, segment: Segment) -> float:
@@ -382,7 +405,7 @@ class Search:
         )
         whole = tuple((top, bottom) for (top, _), (_, bottom) in zip(begin, end, strict=True))
         rows = [sum(min(to, height) - max(at, 0) for at, to in some) for some in (begin, whole)]
-        one, every = (_ARRIVAL * width * channels * number for number in rows)
+        one, every = (pace.ARRIVAL * width * channels * number for number in rows)
         strips = [
             self.part(segment.end, count, 1, number, 0).cycles(first + 1)
             for number in (count // 2, count - 1)
@@ -395,7 +418,7 @@ class Search:
 
     def sending(self, segment: Segment) -> float:
         """Estimated cycles until the host has sent the instructions of a segment."""
-        return _LAYER_ARRIVAL * len(segment.parts) * (segment.end - segment.first)
+        return pace.INSTRUCTIONS * len(segment.parts) * (segment.end - segment.first)
 
     def around(self, first: int, end: int) -> _Around:
         """Tensors that live during a segment, without its intermediate images."""

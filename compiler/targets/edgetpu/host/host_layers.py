@@ -18,7 +18,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, scratch
+from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, pace, scratch
 from fitzroy.compiler.targets.edgetpu.host.relay import Destination
 from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream, Piece
@@ -27,7 +27,6 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Layer,
     Step,
     longest,
-    word_cycles,
 )
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, rows_of_images
@@ -35,6 +34,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise, VectorPo
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     TILES,
+    WORD,
     Image,
     Interval,
     Kept,
@@ -72,10 +72,12 @@ class Receive(Layer):
 
     Attributes:
         input: the input that it is.
+        channels: its channels.
         compact: whether it comes through slots that are as small as they can be.
     """
 
     input: str
+    channels: int
     compact: bool = False
 
     strips = True
@@ -86,8 +88,8 @@ class Receive(Layer):
         return longest(split(extent, COLUMNS))
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles until the words of a tile have come from the host."""
-        return _moved_cycles(area, groups)
+        """Estimated cycles until the pixels of a tile have come from the host."""
+        return pace.arriving(math.prod(area), self.channels)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory through which the words from the ring go."""
@@ -129,8 +131,12 @@ class _ToHost(Layer):
     strips = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles until the words of a tile have gone to the host."""
-        return _moved_cycles(area, groups)
+        """Estimated cycles until the words of a tile are on their way to the host."""
+        return pace.sending(math.prod(area), groups)
+
+    def blocked(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles until the host has read so much that nothing of it waits for room."""
+        return pace.blocked(pace.sent(math.prod(area), groups))
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory through which the words go to the ring."""
@@ -176,6 +182,10 @@ class SendVector(Send):
     sent: bool = False
 
     strips = False
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles, unless another layer takes them."""
+        return 0.0 if self.sent else super().cycles(area, groups)
 
     def emit(self, context: Context) -> None:
         """Send the vector, unless the layer that computes it sends it by itself."""
@@ -236,7 +246,7 @@ class Fetch(Layer):
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles until the words of a tile have come back from the host."""
-        return _moved_cycles(area, groups)
+        return pace.arriving(math.prod(area), groups * WORD)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory through which the words from the ring go."""
@@ -247,15 +257,7 @@ class Fetch(Layer):
         scratch.fetch_image(context.builder, context.image(self.writes), context.kept[self.source])
 
 
-_MOVED = 80
-"""Estimated cycles of a word that a tile gets from the host or sends there."""
-
 _SCRATCH = Destination(SymbolKind.SCRATCH)
-
-
-def _moved_cycles(area: tuple[int, int], groups: int) -> float:
-    """Estimated cycles of a transfer between the host and the tile that owns most."""
-    return word_cycles(area, groups, _MOVED)
 
 
 def compacted(layered: Layered) -> Layered | None:
@@ -306,7 +308,17 @@ def layered(legalizer: Legalizer) -> Layered:
             if name in pending:
                 input = pending.pop(name)
                 kind = ReceiveVector if is_vector(legalizer, name) else Receive
-                add(kind(name=input, reads=(), writes=name, input=input, origin=input))
+                channels = (1, *legalizer.type(name).shape)[-1]
+                add(
+                    kind(
+                        name=input,
+                        reads=(),
+                        writes=name,
+                        input=input,
+                        channels=channels,
+                        origin=input,
+                    )
+                )
 
     later = set(following.values())
     for layer in layers:

@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Window,
 )
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
+from fitzroy.hw_models.chips.beagle import BEAGLE
 
 Windows = tuple[Window, Window]
 """What an operator reads along rows and along columns."""
@@ -283,6 +284,15 @@ class Layer(ABC):
         """
         return word_cycles(area, groups, self.word_steps) if self.word_steps else 0.0
 
+    def blocked(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles that the host takes of it, if they are more than the chip's.
+
+        Args:
+            area: rows and columns of a tile.
+            groups: words of a pixel.
+        """
+        return 0.0
+
     @abstractmethod
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows at the top of wide memory that it uses for data."""
@@ -347,7 +357,8 @@ class Step:
         if not isinstance(result, Image):
             return 0.0
         width = self.layer.columns_of(result.columns.owned, result.columns.extent)
-        return self.layer.cycles((longest(result.rows.owned), width), result.depth // WORD)
+        area, groups = (longest(result.rows.owned), width), result.depth // WORD
+        return max(self.layer.cycles(area, groups), self.layer.blocked(area, groups))
 
 
 def longest(intervals: Iterable[Interval]) -> int:
@@ -355,16 +366,16 @@ def longest(intervals: Iterable[Interval]) -> int:
     return max([end - begin for begin, end in intervals])
 
 
-def word_cycles(area: tuple[int, int], groups: int, steps: int) -> float:
+def word_cycles(area: tuple[int, int], groups: int, steps: float) -> float:
     """Estimated cycles of a layer that takes as long for every word of its result.
 
     Args:
         area: rows and columns of a tile.
         groups: words of a pixel.
-        steps: steps for a word.
+        steps: steps for a word, on average.
     """
     height, width = area
-    return height * width * groups * steps + 2 * PHASE_CYCLES
+    return height * width * groups * steps + BEAGLE.timing.phase
 
 
 def filled(data: bytes | Array) -> Array:

@@ -21,6 +21,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
     Windows,
+    word_cycles,
 )
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     COVERED,
@@ -42,6 +43,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
 )
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fields import Producer, TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -144,7 +146,10 @@ class Product(Layer):
 
     strips = True
     by_name = True
-    word_steps = 6
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles: six steps for a word, after a phase in which a matrix is stored."""
+        return word_cycles(area, groups, 6) + 2 * BEAGLE.timing.phase
 
     def windows(self, index: int) -> Windows:
         """The same element, or the only one."""

@@ -28,7 +28,14 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import send
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Windows, filled
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    Context,
+    Layer,
+    Weights,
+    Windows,
+    filled,
+    word_cycles,
+)
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import Row, diagonal
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -50,6 +57,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
     temporary,
 )
 from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.numerics import Sampling
 
@@ -339,7 +347,9 @@ _SUM = 2
 class Separable(Bilinear):
     """A resize of rows, whose sums of 16 bits are exact, and then of columns."""
 
-    word_steps = 3
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles: four steps for a word of the result, two for one of the sums before."""
+        return word_cycles(area, groups, 4 + 2 * float(self.columns.step)) + BEAGLE.timing.phase
 
     def _line(self, result: Image) -> int:
         """Bytes of a row of sums."""

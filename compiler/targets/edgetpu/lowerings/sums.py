@@ -18,7 +18,7 @@ from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, word_cycles
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     STORED,
@@ -98,7 +98,10 @@ class Sum(Layer):
     exact = True
     reading = True
     by_name = True
-    word_steps = 2
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles: a step for each operand, or two with factors in halfwords."""
+        return word_cycles(area, groups, 4 if self._halves else 2)
 
     @property
     def _halves(self) -> bool:

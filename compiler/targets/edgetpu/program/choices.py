@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Step, longest
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Blocking, Convolution
 from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Depthwise
 from fitzroy.compiler.targets.edgetpu.lowerings.patches import Patch
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Image
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, WORD, Image
+from fitzroy.hw_models.chips.beagle import BEAGLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,35 @@ def choice_of(step: Step) -> Choice:
     """What was chosen for a step whose tensors have addresses."""
     layer, result = step.layer, step.result
     variant, cycles = "", step.cycles
+    blocks = 1
     if isinstance(result, Image) and isinstance(layer, Depthwise):
         variant, cycles = _patch(layer.patch), _patch_cycles(layer, result) or cycles
+        blocks = layer.patch.blocks(layer.in_channels)
     elif isinstance(result, Image) and isinstance(layer, Convolution):
         blocking = layer.blocking(result)
-        variant, cycles = _blocking(blocking), blocking.cycles
+        variant, cycles, blocks = _blocking(blocking), blocking.cycles, blocking.blocks
     parts = [variant] if variant else []
     if step.whole is not None:
         parts.append("a strip")
+    elif cycles and isinstance(result, Image):
+        cycles += _exchange(result) / blocks
     return Choice(", ".join(parts), cycles)
+
+
+def _exchange(image: Image) -> float:
+    """Estimated cycles in which tiles give their neighbours the borders of an image.
+
+    Those of all blocks of channels but the last one are on their way while the layer computes.
+    """
+    down, across = (
+        max(
+            max(begin - before, after - end)
+            for (begin, end), (before, after) in zip(axis.owned, axis.window, strict=True)
+        )
+        for axis in (image.rows, image.columns)
+    )
+    pixels = down * longest(image.columns.owned) + across * longest(image.rows.window)
+    return BEAGLE.timing.mesh_word * pixels * (image.depth // WORD)
 
 
 def _patch(patch: Patch) -> str:

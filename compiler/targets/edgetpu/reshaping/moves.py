@@ -14,7 +14,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Windows
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Windows, word_cycles
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     IDENTITY,
     Row,
@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Window,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -201,7 +202,17 @@ class Assembly(Layer):
 
     strips = True
     by_name = True
-    word_steps = 1
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles: a step for each word of an operand that gives bytes to a word."""
+        words, steps = 0, 0
+        for section in self.sections:
+            for part in _parts(section):
+                copied = section.rows.count * section.columns.count * part.words
+                words += copied
+                steps += copied * len(part.rows)
+        phases = sum((bool(self._rows()), self.fill is not None))
+        return word_cycles(area, groups, steps / words) + phases * BEAGLE.timing.phase
 
     def windows(self, index: int) -> Windows:
         """The runs of a section along rows and columns."""

@@ -1,0 +1,58 @@
+"""How long does what comes from the host, and what goes there, take?
+
+The figures are cycles at the highest clock behind the default host, a Jetson Nano on USB 3
+(`BEAGLE.hosts`). They only have to tell what a program waits for: its own work, or the host.
+"""
+
+from __future__ import annotations
+
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, WORD
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+ARRIVAL = 1.25
+"""Cycles of a byte of an input on the link: 2.5 ns."""
+
+READING = 11.0
+"""Cycles of a byte of an output that the host reads: 22 ns."""
+
+HELD = READING * BEAGLE.timing.host_fifo
+"""Cycles in which the host reads what waits on the chip at most; the chip computes meanwhile."""
+
+INSTRUCTIONS = 2500
+"""Cycles in which the instructions of a layer arrive; each strip has its own."""
+
+_SENDING = 0.25
+"""Cycles of a byte of an output from the tiles to the buffer: the ring moves four in a cycle."""
+
+_REQUESTED, _OFFERED = 1200.0, 670.0
+"""Cycles that a program takes besides for an input, and for an output: requests and barriers."""
+
+
+def arriving(pixels: int, channels: int) -> float:
+    """Estimated cycles until the pixels that a tile takes of an input, and those of others, came.
+
+    Args:
+        pixels: pixels of a tile, of 16 that take as many.
+        channels: bytes of a pixel.
+    """
+    return ARRIVAL * TILES * pixels * channels + _REQUESTED
+
+
+def sending(pixels: int, words: int) -> float:
+    """Estimated cycles until the pixels of all tiles are on their way, if the host keeps up.
+
+    Args:
+        pixels: pixels of a tile, of 16 that have as many.
+        words: words of a pixel, of four bytes.
+    """
+    return _SENDING * sent(pixels, words) + _OFFERED
+
+
+def sent(pixels: int, words: int) -> int:
+    """Bytes of the pixels that all tiles send."""
+    return TILES * pixels * words * WORD
+
+
+def blocked(nbytes: int) -> float:
+    """Estimated cycles that the chip waits for a host that has read everything before."""
+    return max(0.0, READING * nbytes - HELD)
