@@ -90,14 +90,14 @@ def measure(
     source = Source.of(result.graph)
     compiled = compile_edgetpu(source)
     return (
-        {"snr_db": [round(off.decibels, 1) for off in levels.values()], **_figures(compiled)},
+        {"snr_db": [round(off.decibels, 1) for off in levels.values()], **figures(compiled)},
         graph,
         source,
         compiled,
     )
 
 
-def _figures(compiled: EdgeTpuCompilation) -> Json:
+def figures(compiled: EdgeTpuCompilation) -> Json:
     """What a compiled model has on the chip, and how long it would take."""
     sizes = [parameters(item.package) for item in compiled.segments]
     found = {host: predict(compiled.data, "", Conditions(host=host)) for host in HOSTS}
@@ -148,7 +148,7 @@ def listed(graph: Graph) -> Json:
     quantized = quantize_model(listing, samples, QuantizeOptions(), known=known, limits=bounds)
     source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
     compiled = compile_edgetpu(source)
-    return {"listed": _figures(compiled) | several(source, compiled)}
+    return {"listed": figures(compiled) | several(source, compiled)}
 
 
 def several(source: Source, compiled: EdgeTpuCompilation) -> Json:
