@@ -35,7 +35,7 @@ def floors_table(results: Json) -> str:
     splits: Mapping[str, Json] = results["splits"]
     titles = [row["quantized"] for row in next(iter(splits.values()))["rows"]]
     found = {
-        (name, row["quantized"]): _agreement(row)
+        (name, row["quantized"]): agreement(row)
         for name, one in splits.items()
         for row in one["rows"]
     }
@@ -54,7 +54,7 @@ def trained_table(results: Json) -> str:
         (
             *_about(row),
             str(row["objects"]),
-            _agreement(row),
+            agreement(row),
             _percent(row["map50"]),
         )
         for row in rows
@@ -79,7 +79,7 @@ def _about(row: Json) -> tuple[str, ...]:
     return row["model"], f"`{row['package']}`", f"{width}x{height}", str(row["judged"])
 
 
-def _agreement(row: Json) -> str:
+def agreement(row: Json) -> str:
     """The mean average precision, with its confidence interval if there is one."""
     likely = row.get("likely")
     found = _percent(row["map"])

@@ -1,9 +1,11 @@
-"""Tables of ``docs/detectors.md`` from the results of ``benchmarks.detectors``."""
+"""Tables of ``docs/detectors.md`` from the results of ``benchmarks.detectors`` and ``trained``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from benchmarks.detection_pages import agreement
 
 Json = Mapping[str, Any]
 Table = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -39,6 +41,28 @@ def detectors_tables(results: Json) -> list[Table]:
     ]
 
 
+def trained_models_table(results: Json) -> Table:
+    """Models with trained weights: what runs where, how long it takes, and how well it agrees."""
+    header = (
+        "model", "size", "on the chip", "on the host", "parts", "cycles", *_HOST_NAMES.values(),
+        "agreement with float32", "SNR", "bytes that differ",
+    )  # fmt: skip
+    rows: Sequence[Json] = results["rows"]
+    return header, [
+        (
+            str(row["model"]),
+            "x".join(str(extent) for extent in reversed(row["size"])),
+            *(str(row[key]) for key in ("chip", "host", "segments")),
+            f"{row['cycles']:,.0f}",
+            *(_milliseconds(row, host) for host in _HOST_NAMES),
+            agreement(row) if "map" in row else f"{100 * row['read']:.1f} % of characters",
+            _levels(row["outputs_db"]),
+            _differing(row),
+        )
+        for row in rows
+    ]
+
+
 def _name(row: Json) -> tuple[str, str]:
     return str(row["model"]), str(row["size"])
 
@@ -54,10 +78,14 @@ def _places(rows: Sequence[Json]) -> Table:
             *(str(row[key]) for key in ("chip", "host", "segments")),
             *(f"{row[key] / 2**20:.2f} MiB" for key in ("bytes", "cached", "streamed")),
             _levels(row["snr_db"]),
-            f"{row['differing']} of {row['compared']:,}" if "differing" in row else "not simulated",
+            _differing(row),
         )
         for row in rows
     ]
+
+
+def _differing(row: Json) -> str:
+    return f"{row['differing']} of {row['compared']:,}" if "differing" in row else "not simulated"
 
 
 def _levels(levels: Sequence[float]) -> str:

@@ -5,8 +5,8 @@ sizes. They are exported as ONNX, quantized on cuttings of photographs, compiled
 and simulated: outputs of the simulated chip are compared with the reference of its arithmetic byte
 by byte. Each model has a process and a time of its own, and its row is written once it is done, so
 that a run goes on where the last one stopped: rows that are there are measured again with
-``--again`` only. Writes ``benchmarks/results/detectors.json``, of which ``docs/detectors.md`` is
-made.
+``--again`` only. With ``--unsimulated``, the simulation, which takes longest, is left out. Writes
+``benchmarks/results/detectors.json``, of which ``docs/detectors.md`` is made.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def measure(
     source = Source.of(result.graph)
     compiled = compile_edgetpu(source)
     return (
-        {"snr_db": [round(off.decibels, 1) for off in levels.values()], **_figures(compiled)},
+        {"snr_db": [round(off.decibels, 1) for off in levels.values()], **figures(compiled)},
         graph,
         source,
         compiled,
     )
 
 
-def _figures(compiled: EdgeTpuCompilation) -> Json:
+def figures(compiled: EdgeTpuCompilation) -> Json:
     """What a compiled model has on the chip, and how long it would take."""
     sizes = [parameters(item.package) for item in compiled.segments]
     found = {host: predict(compiled.data, "", Conditions(host=host)) for host in HOSTS}
@@ -148,7 +148,7 @@ def listed(graph: Graph) -> Json:
     quantized = quantize_model(listing, samples, QuantizeOptions(), known=known, limits=bounds)
     source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
     compiled = compile_edgetpu(source)
-    return {"listed": _figures(compiled) | several(source, compiled)}
+    return {"listed": figures(compiled) | several(source, compiled)}
 
 
 def several(source: Source, compiled: EdgeTpuCompilation) -> Json:
@@ -176,7 +176,7 @@ def several(source: Source, compiled: EdgeTpuCompilation) -> Json:
     }
 
 
-def _one(name: str, size: int) -> int:
+def _one(name: str, size: int, *, simulating: bool) -> int:
     """Print the row of a model, and again with what its head and its simulation say."""
     architecture = next(item for item in architectures() if item.name == name)
     row, graph, source, compiled = measure(architecture, size)
@@ -185,18 +185,20 @@ def _one(name: str, size: int) -> int:
         row |= listed(graph)
         print(json.dumps(row), flush=True)
     row |= several(source, compiled)
-    print(json.dumps(row | simulated(source, compiled)), flush=True)
+    if simulating:
+        row |= simulated(source, compiled)
+    print(json.dumps(row), flush=True)
     return 0
 
 
-def _apart(architecture: Architecture, size: int, seconds: float) -> Json:
+def _apart(architecture: Architecture, size: int, seconds: float, flags: Sequence[str]) -> Json:
     """The row of a model, measured in a process of its own."""
     row: Json = {"model": architecture.name, "size": size}
     command = [sys.executable, "-m", "benchmarks.detectors", "--one", architecture.name]
     failed = f"not finished after {seconds:.0f} s"
     try:
         done = subprocess.run(
-            [*command, "--size", str(size)],
+            [*command, "--size", str(size), *flags],
             cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds,
         )  # fmt: skip
         written, code = done.stdout, done.returncode
@@ -226,10 +228,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", type=int, help="pixels; every size of a model by default")
     parser.add_argument("--again", action="store_true", help="also rows that are there")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each row")
+    parser.add_argument("--unsimulated", action="store_true", help="leave the simulation out")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.one:
-        return _one(options.one, options.size)
+        return _one(options.one, options.size, simulating=not options.unsimulated)
+    flags = ["--unsimulated"] if options.unsimulated else []
     known = read_results("detectors")["models"] if results_path("detectors").is_file() else []
     rows = {_key(row): row for row in known}
     every = architectures()
@@ -242,7 +246,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if missing is not None:
             print(f"{missing}: not installed, {architecture.name} is skipped")
             continue
-        row = _apart(architecture, size, options.seconds)
+        row = _apart(architecture, size, options.seconds, flags)
         rows[_key(row)] = row
         print(json.dumps(row), flush=True)
         order = {item.name: number for number, item in enumerate(every)}

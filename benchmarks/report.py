@@ -10,7 +10,7 @@ from tests.driver.fault_campaign import tables
 from benchmarks.compiler_pages import compiler_figures
 from benchmarks.conformance_pages import conformance, simulator_conformance
 from benchmarks.detection_pages import floors_table, measures_tables, trained_table
-from benchmarks.detector_pages import detectors_tables
+from benchmarks.detector_pages import detectors_tables, trained_models_table
 from benchmarks.first_minutes import page as first_minutes_page
 from benchmarks.form_pages import instruction_forms
 from benchmarks.html_pages import pages_table
@@ -312,9 +312,12 @@ def models(results: Json) -> str:
     return _with_tables("models.md", models_tables(results), results)
 
 
-def detectors(results: Json) -> str:
+def detectors(results: Json, trained: Json) -> str:
     """The page of detectors at the sizes that they are used at."""
-    return _with_tables("detectors.md", detectors_tables(results), results)
+    path = DOCS / "detectors.md"
+    text = f"\n{table(*trained_models_table(trained))}\n{machine_line(trained)}\n\n"
+    path.write_text(renewed(path.name, text, "trained"))
+    return _with_tables(path.name, detectors_tables(results), results)
 
 
 def _with_tables(
@@ -421,7 +424,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "modules.md": (modules, ("modules",)),
     "detections.md": (detections, ("detections", "trained", "floors")),
     "models.md": (models, ("models",)),
-    "detectors.md": (detectors, ("detectors",)),
+    "detectors.md": (detectors, ("detectors", "trained")),
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),

@@ -308,7 +308,7 @@ def _rows(layers: Any, images: Sequence[Any], width: int) -> Any:
 class FpnLite(nn.Module):
     """SSD MobileNet v2 FPNLite: a pyramid of five scales, predictors that these share."""
 
-    def __init__(self, classes: int = 90, inner: int = 128, anchors: int = 6) -> None:
+    def __init__(self, classes: int = 91, inner: int = 128, anchors: int = 6) -> None:
         super().__init__()
         act = nn.ReLU6
         base, _ = mobilenet_v2()

@@ -1,8 +1,10 @@
 """Anchors that a model does not hold: those of published schemes, or given as a file.
 
 Facts: MediaPipe's options of SSD anchors, with one size for all; the anchors of EfficientDet; the
-default boxes of torchvision's SSD300 and SSDlite, confirmed with the packages' own; the decoders of
-YOLOX, NanoDet and NanoDet-Plus.
+default boxes of torchvision's SSD300 and SSDlite, confirmed with the packages' own; the generators
+``ssd_anchor_generator`` and ``multiscale_anchor_generator`` of TensorFlow's object detection, with
+the settings of its published models, confirmed with the anchors of one; the decoders of YOLOX,
+NanoDet and NanoDet-Plus.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +35,8 @@ class Scheme(StrEnum):
         EFFICIENTDET_LITE: the same with anchors of 3 strides, as Lite0 to Lite2 have them.
         SSD300: torchvision's SSD300 with VGG16.
         SSDLITE: torchvision's SSDlite320.
+        SSD_MOBILENET: SSD and SSDLite of TensorFlow on MobileNet v1 to v3 or MobileDet.
+        SSD_FPN: the same with feature pyramids, as FPNLite.
         YOLOX: corners of cells, from 8 pixels on, as YOLOX's exporter leaves them.
         NANODET: middles of cells, whose distances to edges count in cells.
         NANODET_PLUS: corners of cells likewise.
@@ -42,6 +47,8 @@ class Scheme(StrEnum):
     EFFICIENTDET_LITE = "efficientdet-lite"
     SSD300 = "ssd300"
     SSDLITE = "ssdlite"
+    SSD_MOBILENET = "ssd-mobilenet"
+    SSD_FPN = "ssd-fpn"
     YOLOX = "yolox"
     NANODET = "nanodet"
     NANODET_PLUS = "nanodet-plus"
@@ -197,6 +204,71 @@ def _ssd(
     )
 
 
+_TENSORFLOW = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)
+"""Scales of the six levels, and of what follows the last of them."""
+
+_TENSORFLOW_FIRST = ((0.1, 1.0), (0.2, 2.0), (0.2, 0.5))
+"""Scales and ratios of width to height of the first level's anchors."""
+
+_TENSORFLOW_RATIOS = (1.0, 2.0, 0.5, 3.0, 0.3333)
+"""Ratios of the other levels' anchors, as written in the configurations of the models."""
+
+_FPN_RATIOS = (1.0, 2.0, 0.5)
+_FPN_OCTAVES = 2
+_FPN_STRIDES = 4.0
+_FPN_LEVELS = 5
+
+
+def _ssd_mobilenet(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    """Six anchors in a cell, three in one of the first level.
+
+    Scales are in parts of the image's shorter side. The last anchor of a cell is a square between
+    the scales of its level and of the next one.
+    """
+    levels: list[tuple[tuple[float, float], ...]] = [_TENSORFLOW_FIRST]
+    for scale, following in pairwise(_TENSORFLOW[1:]):
+        between = math.sqrt(scale * following)
+        levels.append((*((scale, ratio) for ratio in _TENSORFLOW_RATIOS), (between, 1.0)))
+    _demand_boxes(grids, [len(level) for level in levels])
+    rows = [
+        _shaped(_cells(size, grid), min(size) * _extents(level), _SSD_CENTRES)
+        for grid, level in zip(grids, levels, strict=True)
+    ]
+    return _of_tensorflow(rows)
+
+
+def _ssd_fpn(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    """Three shapes in two sizes on each level, the smaller first.
+
+    The first cell's anchors are in its middle where cells fill the image, otherwise in its corner.
+    """
+    shapes = [
+        (2 ** (octave / _FPN_OCTAVES), ratio)
+        for ratio in _FPN_RATIOS
+        for octave in range(_FPN_OCTAVES)
+    ]
+    _demand_boxes(grids, [len(shapes)] * _FPN_LEVELS)
+    rows = []
+    for stride, grid in zip(_strides(size, grids), grids, strict=True):
+        y, x = np.mgrid[: grid.height, : grid.width]
+        offset = [0.0 if extent % stride else 0.5 for extent in size]
+        cells = (np.stack([x.ravel(), y.ravel()], axis=1) + offset) * stride
+        extents = _FPN_STRIDES * stride * _extents(shapes)
+        rows.append(_shaped(cells.astype(np.float32), extents, _SSD_CENTRES))
+    return _of_tensorflow(rows)
+
+
+def _extents(shapes: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
+    """Widths and heights [k,2] of scales and ratios of width to height."""
+    return np.array([(scale * math.sqrt(r), scale / math.sqrt(r)) for scale, r in shapes])
+
+
+def _of_tensorflow(rows: Sequence[Floats]) -> Anchors:
+    return Anchors(
+        np.concatenate(rows), BoxCoding.EXPONENTIAL, _SSD_EXTENTS, y_first=True, background=1
+    )
+
+
 def _shaped(cells: Floats, extents: npt.NDArray[np.float64], unit: float) -> Floats:
     """Anchors of all extents [k,2] in every cell; offsets are in parts of the extent."""
     centre = np.repeat(cells, len(extents), axis=0)
@@ -218,6 +290,29 @@ _FIRST_STRIDE = 8
 """Pixels of the first level's cells; those of each other are twice the last one's."""
 
 
+def _strides(size: tuple[int, int], grids: Sequence[Grid]) -> list[int]:
+    """Pixels of the cells of each level.
+
+    Args:
+        size: width and height of the image.
+        grids: its levels.
+
+    Raises:
+        UnsupportedError: a level has other cells than such.
+    """
+    strides = [_FIRST_STRIDE << level for level in range(len(grids))]
+    for level, (stride, grid) in enumerate(zip(strides, grids, strict=True)):
+        wanted = tuple(-(-extent // stride) for extent in size)
+        if (grid.width, grid.height) != wanted:
+            raise UnsupportedError(
+                f"level {level} has {grid.width} x {grid.height} cells, and cells of {stride} "
+                f"pixels are {wanted[0]} x {wanted[1]}",
+                where="anchors",
+                hint="give the anchors as a file",
+            )
+    return strides
+
+
 def _points(size: tuple[int, int], grids: Sequence[Grid], middle: float) -> tuple[Floats, Floats]:
     """Points [n,2] of cells, and their extents [n,1] in pixels.
 
@@ -228,16 +323,7 @@ def _points(size: tuple[int, int], grids: Sequence[Grid], middle: float) -> tupl
     """
     _demand_boxes(grids, [1] * len(grids))
     points, strides = [], []
-    for level, grid in enumerate(grids):
-        stride = _FIRST_STRIDE << level
-        wanted = tuple(-(-extent // stride) for extent in size)
-        if (grid.width, grid.height) != wanted:
-            raise UnsupportedError(
-                f"level {level} has {grid.width} x {grid.height} cells, and cells of {stride} "
-                f"pixels are {wanted[0]} x {wanted[1]}",
-                where="anchors",
-                hint="give the anchors as a file",
-            )
+    for stride, grid in zip(_strides(size, grids), grids, strict=True):
         y, x = np.mgrid[: grid.height, : grid.width] + middle
         points.append(np.stack([x.ravel(), y.ravel()], axis=1) * stride)
         strides.append(np.full((x.size, 1), stride))
@@ -267,6 +353,8 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.EFFICIENTDET_LITE: _wide(3.0),
     Scheme.SSD300: _ssd300,
     Scheme.SSDLITE: _ssdlite,
+    Scheme.SSD_MOBILENET: _ssd_mobilenet,
+    Scheme.SSD_FPN: _ssd_fpn,
     Scheme.YOLOX: _yolox,
     Scheme.NANODET: _nanodet(0.5),
     Scheme.NANODET_PLUS: _nanodet(0.0),

@@ -63,8 +63,9 @@ class HeadOptions:
     anchors: str | None = option(
         None,
         "With --detections: anchors, for models that do not contain theirs: "
-        "[b]efficientdet[/b], [b]efficientdet-lite[/b], [b]ssd300[/b], [b]ssdlite[/b], "
-        "[b]blaze[/b], [b]yolox[/b], [b]nanodet[/b], [b]nanodet-plus[/b], or a JSON file. "
+        "[b]ssd-mobilenet[/b], [b]ssd-fpn[/b], [b]efficientdet[/b], [b]efficientdet-lite[/b], "
+        "[b]ssd300[/b], [b]ssdlite[/b], [b]blaze[/b], [b]yolox[/b], [b]nanodet[/b], "
+        "[b]nanodet-plus[/b], or a JSON file. "
         "[dim]default: derived from the structure of the head[/dim]",
         metavar="SCHEME|FILE",
     )

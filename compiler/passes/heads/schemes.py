@@ -1,6 +1,7 @@
 """Which published anchors a head without any goes by, where its structure says so.
 
-Facts: the configurations of effdet, NanoDet, YOLOX, torchvision and MediaPipe.
+Facts: the configurations of effdet, NanoDet, YOLOX, torchvision, MediaPipe and TensorFlow's object
+detection.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _SSDS: dict[tuple[tuple[int, int], ...], Scheme] = {
 """By cells of a row and boxes of a cell, for each level."""
 
 _SSD_PIXELS = {Scheme.SSD300: (300, 300), Scheme.SSDLITE: (320, 320)}
+
+_TENSORFLOWS = {
+    (3, 6, 6, 6, 6, 6): (Scheme.SSD_MOBILENET, 16),
+    (6, 6, 6, 6, 6): (Scheme.SSD_FPN, 8),
+}
+"""By boxes of a cell, for each level: TensorFlow's, and the pixels of the first level's cells."""
 
 _EFFICIENTDET_LEVELS = 5
 _EFFICIENTDET_BOXES = 9
@@ -48,14 +55,28 @@ def scheme_of(
         return _NANODETS.get(len(levels))
     if pair.objectness is not None:
         return Scheme.YOLOX
+    sigmoids = _has_sigmoids(graph, pair)
     found = _SSDS.get(tuple((grid.width, grid.boxes) for grid in levels))
-    if found is not None and _SSD_PIXELS[found] == size and not _has_sigmoids(graph, pair):
+    if found is not None and _SSD_PIXELS[found] == size and not sigmoids:
+        return found
+    if sigmoids and (found := _of_tensorflow(size, levels)) is not None:
         return found
     return _efficientdet(graph, pair, size, levels)
 
 
+def _of_tensorflow(size: tuple[int, int], levels: Sequence[Grid]) -> Scheme | None:
+    """TensorFlow's SSDs, by the boxes of a cell and by cells that halve from level to level."""
+    found = _TENSORFLOWS.get(tuple(grid.boxes for grid in levels))
+    if found is None:
+        return None
+    scheme, stride = found
+    strides = [stride << level for level in range(len(levels))]
+    cells = [tuple(-(-extent // stride) for extent in size) for stride in strides]
+    return scheme if [(grid.width, grid.height) for grid in levels] == cells else None
+
+
 def _has_sigmoids(graph: Graph, pair: Pair) -> bool:
-    """Whether every class has a score of its own, which torchvision's SSDs have not."""
+    """Whether every class has a score of its own: in TensorFlow's SSDs, not in torchvision's."""
     return any(node.op == "sigmoid" for node in last_nodes(graph, pair.scores))
 
 

@@ -266,7 +266,7 @@ def test_layouts_of_outputs_that_come_in_strips_have_several_passes() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("levels", "channels", "nbytes"), [(2, 4, 2600), (3, 8, 6000)])
+@pytest.mark.parametrize(("levels", "channels", "nbytes"), [(2, 4, 2600), (4, 4, 2600)])
 def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
     levels: int, channels: int, nbytes: int
 ) -> None:
@@ -295,6 +295,39 @@ def test_inputs_that_are_read_again_later_come_twice() -> None:
     nbytes = 1500
     assert kinds(graph, NARROW_BYTES)["Receive"] == 1
     assert kinds(graph, nbytes)["Receive"] > 1
+    count, package = differences(graph, nbytes)
+    assert count == 0
+    assert [str(finding) for finding in findings(package)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("first", "channels", "nbytes"),
+    [
+        ("dense", 3, 1500),
+        ("convolution", 8, 2000),
+        ("convolutions", 3, 2000),
+        ("depthwise", 8, 2000),
+    ],
+)
+def test_images_are_computed_again_if_the_host_is_slower(
+    first: str, channels: int, nbytes: int
+) -> None:
+    """Few layers compute them from an input, which the host sends again."""
+    graph = chain(I8, (64, 48, channels))
+    op = "depthwise_conv_2d" if first == "depthwise" else "conv_2d"
+    for _ in range(2 if first == "convolutions" else 1):
+        grow(graph, op, 8, (3, 3))
+    (skip,) = graph.outputs
+    for _ in range(3):
+        grow(graph, "conv_2d", 8, (3, 3), (2, 2))
+    resize(graph, "resize_nearest_neighbor", (64, 48), Sampling.HALF_PIXEL)
+    graph.outputs = [concatenate(graph, [graph.outputs[0], skip], 3)]
+    grow(graph, "conv_2d", 4, (1, 1))
+    layered = replace(legalized(graph), options=Options(narrow_bytes=nbytes))
+    layers = arranged(layered).layered.layers
+    assert f"{skip}.again" in {layer.writes for layer in layers}
+    assert not {"keep", "fetch"} & {layer.kind for layer in layers}
     count, package = differences(graph, nbytes)
     assert count == 0
     assert [str(finding) for finding in findings(package)] == []

@@ -2,7 +2,8 @@
 
 `arranged` first takes the cheapest strips that fit all of narrow memory. If no addresses can be
 found then, it tries the cheapest strips that leave some of the memory free, with patches that take
-no more of it. Images that still do not fit wait in the host's memory for a while (`spilling`).
+no more of it. Images that still do not fit wait in the host's memory for a while, or are computed
+again (`spilling`).
 """
 
 from __future__ import annotations
@@ -48,10 +49,28 @@ class Arrangement:
 
 
 def arranged(layered: Layered) -> Arrangement:
-    """Addresses for all tensors; some may be with the host for a while.
+    """Addresses for all tensors; some may be with the host for a while, or be computed again.
 
     Raises:
         Refused: they do not fit; concerns the operator that makes one of them.
+    """
+    found = _relieved(layered, again=False)
+    if isinstance(found, Refused):
+        raise found
+    if not any(isinstance(layer, host_layers.Keep) for layer in found.layered.layers):
+        return found
+    other = _relieved(layered, again=True)
+    if isinstance(other, Refused):
+        return found
+    return min(found, other, key=lambda arrangement: arrangement.cycles)
+
+
+def _relieved(layered: Layered, *, again: bool) -> Arrangement | Refused:
+    """Addresses for all tensors, or what does not fit.
+
+    Args:
+        layered: the layers.
+        again: whether images may be computed again instead of waiting with the host.
     """
     while True:
         found = _cheapest(layered, MOST_LAYERS)
@@ -60,10 +79,12 @@ def arranged(layered: Layered) -> Arrangement:
         if isinstance(found, Arrangement):
             return found
         relieved = (
-            host_layers.compacted(layered) or spilling.spilled(layered) or _interrupted(layered)
+            host_layers.compacted(layered)
+            or spilling.spilled(layered, again=again)
+            or _interrupted(layered)
         )
         if relieved is None:
-            raise found
+            return found
         layered = relieved
 
 

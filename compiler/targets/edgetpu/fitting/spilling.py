@@ -2,7 +2,9 @@
 
 Skip connections over many layers, such as those of U-Net, are too large to stay on the chip. They
 go to the host's scratch buffer when they are computed, and come back before the first layer after
-the gap. Inputs are taken from the host again instead.
+the gap. Inputs are taken from the host again instead, and images that a few layers compute from
+them are computed again, if that takes less time: a byte that goes to the host takes as long as many
+products.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from fitzroy.compiler.ir.graph import unused_name
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.host import scratch
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
@@ -42,11 +46,12 @@ class _Gap:
         return self.reader - self.before
 
 
-def spilled(layered: Layered) -> Layered | None:
+def spilled(layered: Layered, *, again: bool) -> Layered | None:
     """The layers with the image in the host's memory that takes most room for most of them.
 
     Args:
         layered: the layers.
+        again: whether the image may be computed again instead, if that is estimated to be faster.
 
     Returns:
         None if there is no such image.
@@ -56,7 +61,12 @@ def spilled(layered: Layered) -> Layered | None:
         key=lambda one: one.nbytes * (one.length - 1),
         default=None,
     )
-    return None if gap is None else _waiting(layered, gap)
+    if gap is None:
+        return None
+    choices = [_waiting(layered, gap)]
+    if again:
+        choices += _computed_again(layered, gap)
+    return min(choices, key=_cycles) if len(choices) > 1 else choices[0]
 
 
 def interrupted(layered: Layered, reached: int) -> Layered | None:
@@ -109,6 +119,56 @@ def _waiting(layered: Layered, gap: _Gap) -> Layered:
     )
 
 
+def _cycles(layered: Layered) -> float:
+    """Estimated cycles of all layers."""
+    return sum(step.cycles for step in Schedule.of(layered).steps)
+
+
+def _computed_again(layered: Layered, gap: _Gap) -> Iterator[Layered]:
+    """The layers that compute an image again from an input, if they can and are estimated."""
+    chain = _chain(layered, gap)
+    if not chain or not all(
+        step.cycles for step in Schedule.of(layered).steps if step.layer in chain
+    ):
+        return
+    types, made, name = dict(layered.types), list[Layer](), ""
+    for layer in chain:
+        result = unused_name(f"{layer.writes}.again", layered.graph.values, types)
+        types[result] = layered.type(layer.writes)
+        made.append(_copy(layer, name, result))
+        name = result
+    before, after = layered.layers[: gap.reader], layered.layers[gap.reader :]
+    after = tuple(_reading(layer, gap.name, name) for layer in after)
+    yield replace(layered, layers=(*before, *made, *after), types=types)
+
+
+def _chain(layered: Layered, gap: _Gap) -> list[Layer]:
+    """The layers that compute an image from an input, in order; none if they are others.
+
+    Each but the first reads nothing but what the one before it makes.
+    """
+    makers = {layer.writes: layer for layer in layered.layers}
+    chain = [layered.layers[gap.maker]]
+    while not chain[0].received and len(chain) <= _LONGEST:
+        layer = chain[0]
+        if not (layer.by_name and layer.strips) or len(layer.reads) != 1:
+            return []
+        chain.insert(0, makers[layer.reads[0]])
+    first = chain[0]
+    return chain if first.received and first.strips and len(chain) > 1 else []
+
+
+def _copy(layer: Layer, read: str, result: str) -> Layer:
+    """A layer that computes the same from the same in other places, with weights of its own."""
+    return replace(
+        layer,
+        name=result,
+        reads=(read,) if layer.reads else (),
+        writes=result,
+        weights=tuple(replace(item, name=f"{item.name}/{result}") for item in layer.weights),
+    )
+
+
 def _reading(layer: Layer, name: str, other: str) -> Layer:
     """A layer that reads another value instead of one."""
     if name not in layer.reads:
@@ -137,6 +197,9 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
             ):
                 yield _Gap(name, numbers[0], before, after, image.nbytes)
 
+
+_LONGEST = 3
+"""Layers that are computed again, at most."""
 
 _SHORTEST = 2
 """A gap has more than so many layers, counted with its last reader."""
