@@ -71,7 +71,7 @@ from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.scalar import DescriptorTag
-from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 
 TIMING = BEAGLE.timing
@@ -726,6 +726,7 @@ class Clockwork:
         if not feeds:
             holds, end = self._holds(work, self._flags, tile, position, clock)
         instruction = job.instruction
+        weights = feeds and instruction.memory is InfeedMemory.PARAMETER
         count = end - position
         receivers = self._receivers(channel, instruction.destination, instruction.to_outfeed)
         if receivers is None or not count:
@@ -740,7 +741,7 @@ class Clockwork:
                 else self._holds(target, self._flags, members[0], offset, clock)
             )
             moves.append(Move(members, taker, at, target, offset, more, stop))
-            stop = self._trusting_end(taker.job, offset, stop) if feeds else stop
+            stop = self._trusting_end(taker.job, offset, stop) if weights else stop
             count = min(count, stop - offset)
         if feeds and count > 0:
             feeding = self._feeding(position + count)
@@ -786,7 +787,7 @@ class Clockwork:
                 self._finish(unit, place, [tile])
         for move in moves:
             self._take(channel, move, chain, position, end, sender)
-            if feeds and move.members[0] != _OUTSIDE:
+            if weights and move.members[0] != _OUTSIDE:
                 done = move.offset, move.known, move.offset + end - position
                 self._trust(move.taker.job, self._flags, move.members, done, chain)
         return True
@@ -1067,7 +1068,8 @@ class Clockwork:
                 self._extend_scalar(mark.flag, chain.done(counted), place.node)
         self.nodes[place.node].sides[0].go_on(chain)
         self._turns.awake.update(_POPS)
-        self._trust(queued.job, self._scalar_flags, (0,), (position, known, end), chain)
+        if name == "parameter_pop":
+            self._trust(queued.job, self._scalar_flags, (0,), (position, known, end), chain)
         place.position = (end, end)
         place.clock = (chain.finish, chain.finish)
         if end == work.elements:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from fitzroy.base.errors import SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU, Host
 from fitzroy.hw_models.edgetpu.recording import Recording
@@ -61,7 +62,8 @@ def simulate(
     work = clockwork(trusting=True)
     try:
         cycles = work.run()
-    except BrokenPromise:
+    except (BrokenPromise, SimulationError):
+        # What went on by trust may be in the way of others, which only the other way can tell.
         work = clockwork(trusting=False)
         cycles = work.run()
     start = (model.fixed + user.overhead) * 1000 + pace.first(chunks[0]) / mhz
