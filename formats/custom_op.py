@@ -428,7 +428,7 @@ def _content(value: flexbuffer.Value) -> bytes | memoryview:
 
 
 def _encoded(options: dict[str, flexbuffer.Value]) -> Array:
-    return np.frombuffer(flexbuffer.encode(options, align=ALIGNMENT), np.uint8)
+    return np.frombuffer(flexbuffer.encoded(options, align=ALIGNMENT), np.uint8)
 
 
 def _names(

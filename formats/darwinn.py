@@ -497,8 +497,8 @@ def write_package(file: PackageFile) -> bytes:
     contents = []
     for number, executable in enumerate(file.executables):
         _validate(executable, _Place(file.path, None, f"Executable {number}", None))
-        contents.append(np.frombuffer(flat.encoded(executable), np.uint8))
-    multi = flat.encoded(MultiExecutable(serialized_executables=contents))
+        contents.append(np.frombuffer(flat.encode(executable), np.uint8))
+    multi = flat.encode(MultiExecutable(serialized_executables=contents))
     # The copies of the executables are not needed any more, and may be large.
     contents.clear()
     package = dataclasses.replace(

@@ -567,16 +567,48 @@ def encode(root: Table, *, identifier: bytes | None = None) -> bytes:
     Raises:
         ValueError: a value that the schema cannot hold.
     """
-    return bytes(encoded(root, identifier=identifier))
-
-
-def encoded(root: Table, *, identifier: bytes | None = None) -> memoryview:
-    """The same as `encode`, as a view of the buffer it was written to, which saves a copy."""
-    builder = flatbuffers.Builder(_SPARE + sum(_payload(root)))
+    builder = _Builder(_SPARE + sum(_payload(root)))
     offset = _write_table(builder, root)
     builder.Finish(offset, file_identifier=identifier)
-    return memoryview(builder.Bytes)[builder.Head() :]
+    return builder.joined()
 
+
+class _Builder(flatbuffers.Builder):  # type: ignore[misc]
+    """A builder that writes from the end to the front, and leaves room for large vectors.
+
+    Their elements are put there when all is written, by the one copy that makes the result. Pages
+    of the buffer that nothing is written to take no memory.
+
+    Args:
+        size: upper bound of all bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(0)
+        self.Bytes = np.zeros(size, np.uint8).data
+        self.head = size
+        self._apart: list[tuple[int, memoryview]] = []
+
+    def place(self, values: Array) -> None:
+        """Put numbers in front of what is written, where room for them was reserved."""
+        end, elements = self.head, values.reshape(-1).view(np.uint8).data
+        self.head = end - values.nbytes
+        if values.nbytes < _LARGE:
+            self.Bytes[self.head : end] = elements
+        else:
+            self._apart.append((self.head, elements))
+
+    def joined(self) -> bytes:
+        """All that is written."""
+        parts, begin = list[memoryview](), self.Head()
+        for head, elements in reversed(self._apart):
+            parts += self.Bytes[begin:head], elements
+            begin = head + len(elements)
+        return b"".join([*parts, self.Bytes[begin:]])
+
+
+_LARGE = 1 << 20
+"""Bytes of a vector from which on copying it once less is worth keeping it apart."""
 
 _SPARE = 1 << 14
 """Upper bound of the bytes besides tables: the header and alignment."""
@@ -653,7 +685,7 @@ def _write_blob(builder: Any, item: Array, align: int) -> int:
     # The terminating zero lies after the bytes, which are what has to be aligned.
     builder.StartVector(1, values.size + 1, align)
     builder.Place(0, flatbuffers.number_types.Uint8Flags)
-    _place(builder, values)
+    builder.place(values)
     builder.vectorNumElems = values.size
     return cast(int, builder.EndVector())
 
@@ -665,7 +697,7 @@ def _write_vector(builder: Any, item: Array, kind: _Vector) -> int:
         raise ValueError(f"shape {values.shape} for a vector of structs of {members} members")
     itemsize = kind.dtype.itemsize
     builder.StartVector(itemsize * members, values.size // members, max(kind.align, itemsize))
-    _place(builder, values)
+    builder.place(values)
     return cast(int, builder.EndVector())
 
 
@@ -674,12 +706,3 @@ def _exact(item: Array, dtype: np.dtype[Any]) -> Array:
     if item.dtype != dtype and not np.array_equal(values, item):
         raise ValueError(f"{item.dtype} values do not fit a vector of {dtype}")
     return values
-
-
-def _place(builder: Any, values: Array) -> None:
-    """Put numbers in front of what is written, where room for them was reserved."""
-    head = builder.Head() - values.nbytes
-    builder.head = head
-    # Assigning to the bytearray itself would copy the bytes twice.
-    room = memoryview(builder.Bytes)[head : head + values.nbytes]
-    room[:] = values.reshape(-1).view(np.uint8).data

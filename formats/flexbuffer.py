@@ -437,6 +437,11 @@ def encode(value: Value, *, align: int = 1) -> bytes:
     Raises:
         ValueError: a value that a flexbuffer cannot hold.
     """
+    return bytes(encoded(value, align=align))
+
+
+def encoded(value: Value, *, align: int = 1) -> bytearray:
+    """The same as `encode`, in the buffer that it was written to, which saves a copy."""
     writer = _Writer(align)
     root = writer.store(value)
     for width in _WIDTHS:
@@ -447,4 +452,4 @@ def encode(value: Value, *, align: int = 1) -> bytes:
     writer.pad(width)
     writer.element(root, width)
     writer.out += bytes((root.packed(width), width))
-    return bytes(writer.out)
+    return writer.out

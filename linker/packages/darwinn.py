@@ -201,6 +201,16 @@ class _Allocated:
             parts = [*map(_data, self.operands(cached=False)), *parts]
         return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
 
+    def share(self, streamed: Array) -> None:
+        """Let the object have its streamed parameters where the package has them: they are large.
+
+        Args:
+            streamed: parameters that are sent with every inference.
+        """
+        for operand in self.operands(cached=False):
+            first = self.bases[operand.name or ""]
+            operand.data = streamed[first : first + len(_data(operand))]
+
     def _held(self, *, shared: bool) -> Iterator[Array]:
         """Parameters of runs in rows of their own, or in shared ones."""
         for operand in self.operands(cached=True):
@@ -367,6 +377,7 @@ def _package(allocated: _Allocated, token: int, options: LinkOptions) -> Package
         raise LinkError("the program is empty", where=allocated.object.name or "")
     needs = allocated.object.resources or Resources()
     streamed = allocated.blob(cached=False)
+    allocated.share(streamed)
     main = Executable(
         name=allocated.object.name,
         chip=allocated.object.chip,

@@ -36,7 +36,7 @@ from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.timeline import Timeline
-from fitzroy.hw_models.edgetpu.timing import simulate
+from fitzroy.hw_models.edgetpu.timing import clockwork, simulate
 from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Held, Histories, History
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import BLOCK, Leg, Pace, Reader, Wire
@@ -1057,6 +1057,81 @@ def test_an_infeed_and_the_ring_wait_for_each_other_many_times() -> None:
         infeed(count, ALL, memory=InfeedMemory.PARAMETER),
     ]
     check_timeline(check_against_oracle(recorded(body, inputs=64 * count)))
+
+
+def buffered(rows: int, *, pause: int = 0) -> Recorded:
+    """Rows from the host through a buffer of 16 units to tiles, which have room for 4 rows.
+
+    Args:
+        rows: how many.
+        pause: words that tiles move before they take the second half of the rows.
+    """
+    count, half = 4 * rows, rows // 2
+
+    def taken(words: int, watcher: Watcher | None, producer: Producer | None) -> NarrowToWide:
+        return NarrowToWide(
+            tiles=ALL,
+            narrow=narrow(0, (64, 1), (words, 0)),
+            wide=wide(100, (words, 0)),
+            pack_level=1,
+            narrow_to_wide=producer,
+            wait=waits(5, watcher) if watcher else (None,) * 5,
+        )
+
+    def of_rows(first: int, end: int) -> NarrowToWide:
+        return taken(end - first, Watcher(TileFlag.RING_READ_A, 1, 1 + first, 1), EACH)
+
+    body: list[Instruction] = [
+        *descriptor(DescriptorTag.PARAMETERS, 0, 64 * count),
+        replace(
+            pop(count, PopMemory.PARAMETER),
+            wait=(Watcher(ScalarFlag.PARAMETER_INFEED, 0, -15, 1),),
+        ),
+        RingConsume(
+            op=Opcode.RING_CONSUME_A,
+            tiles=ALL,
+            wide=wide(200, (rows, 1)),
+            ring_read=EACH,
+            wait=waits(1, Watcher(TileFlag.NARROW_TO_WIDE, 0, -3, 1)),
+        ),
+        of_rows(0, half),
+        *([taken(pause, None, None)] if pause else []),
+        of_rows(half, rows),
+        infeed(count, ALL, memory=InfeedMemory.PARAMETER),
+    ]
+    return recorded(body, inputs=64 * count)
+
+
+@pytest.mark.long
+def test_rows_that_always_find_room_take_what_an_oracle_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clockwork, "_LONG", 1)
+    check_timeline(check_against_oracle(buffered(24)))
+
+
+def test_rows_that_always_find_room_are_computed_at_once() -> None:
+    """Buffers alone would have them computed four at a time."""
+    one = buffered(1100)
+    with calls_at_most(50_000):
+        one.time()
+
+
+@pytest.mark.long
+def test_rows_that_were_trusted_to_find_room_and_do_not_are_computed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways: list[bool] = []
+    run = Clockwork.run
+
+    def noted(self: Clockwork) -> float:
+        ways.append(self._trusting)
+        return run(self)
+
+    monkeypatch.setattr(clockwork, "_LONG", 1)
+    monkeypatch.setattr(Clockwork, "run", noted)
+    check_timeline(check_against_oracle(buffered(24, pause=100)))
+    assert ways == [True, False]
 
 
 def test_what_came_over_the_ring_counts_a_while_later() -> None:

@@ -214,6 +214,36 @@ class History:
             self._times = array("d", np.asarray(self._times)[order])
             self._makers = array("i", np.asarray(self._makers)[order])
 
+    @property
+    def counted(self) -> int:
+        """How often the flag has counted since it was set."""
+        return len(self._times)
+
+    def when(self, counts: Array) -> Array:
+        """When counts happened that are known, by their numbers int64[n]: float64[n]."""
+        found: Array = np.asarray(self._times)[counts]
+        return found
+
+    def promise(
+        self, gate: Gate, begins: Numbers, position: int, end: int, chain: Chain, shift: int
+    ) -> Promise:
+        """That an engine does not wait for this flag, which will have counted before.
+
+        Args:
+            gate: the watcher; what it waits for grows.
+            begins: positions of its iterations.
+            position: how far the engine may go by what is known.
+            end: how far it has gone.
+            chain: when it did.
+            shift: how much larger positions of the chain are.
+        """
+        first, last = bisect_left(begins, position), bisect_left(begins, end)
+        watcher = gate.watcher
+        short = -distance(self.value, watcher.threshold + watcher.increment * first)
+        counts = len(self._times) + short - 1 + watcher.increment * np.arange(last - first)
+        before = as_array(begins[first:last]) + shift
+        return Promise(self, counts, np.asarray(chain.done(before)))
+
     def copy(self) -> History:
         """A history that goes on by itself."""
         other = History(self._base, *self._start)
@@ -289,6 +319,30 @@ class History:
         return (Holds(as_array(begins)[late], times[late], makers[late], cause),)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Promise:
+    """A flag will have counted before an engine asks, so that the engine need not wait for it.
+
+    Attributes:
+        history: the flag.
+        counts: int64[n], numbers of the counts that are asked for, in order.
+        times: float64[n], when each is asked for.
+    """
+
+    history: History
+    counts: Array
+    times: Array
+
+    @property
+    def due(self) -> bool:
+        """Whether the flag has counted as often."""
+        return bool(self.counts[-1] < self.history.counted)
+
+    def kept(self) -> bool:
+        """Whether the flag has counted in time; the promise is due."""
+        return bool((self.history.when(self.counts) <= self.times).all())
+
+
 class Histories:
     """One flag of several owners, whose histories are shared as long as they are equal."""
 
@@ -332,6 +386,15 @@ class Histories:
                 for owner in members:
                     rows[owner] = history
             history.extend(times, maker)
+
+    def own(self, owners: Sequence[int]) -> History:
+        """The history of owners who share one, for which all will have made it count alone."""
+        history = self._rows[owners[0]]
+        if sum([row is history for row in self._rows]) > len(owners):
+            history = history.copy()
+            for owner in owners:
+                self._rows[owner] = history
+        return history
 
     def forget(self, time: float, maker: int) -> None:
         """Let owners whose flags have one value, and had it at a time, share a history."""

@@ -37,6 +37,7 @@ from fitzroy.hw_models.edgetpu.timing.chain import (
     Held,
     Histories,
     Holds,
+    Promise,
     Times,
     begins,
     later,
@@ -70,7 +71,7 @@ from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.scalar import DescriptorTag
-from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 
 TIMING = BEAGLE.timing
@@ -86,6 +87,10 @@ _OUTSIDE = TILES
 
 _ROW_BUFFERS = 2
 """Rows that an infeed may have read and not sent; ASSUMED."""
+
+_LONG, _AHEAD = 1 << 10, 1 << 14
+"""Fewest elements for which trust is worth it, and most that an engine goes on by trust at a time:
+flags have 16 bits and must not wrap around."""
 
 _ATTEMPTS = 8
 """How often rows of an infeed are computed before fewer of them are tried."""
@@ -112,16 +117,29 @@ _SCALAR = len(TileFlag)
 """Number of the scalar core's first flag among all."""
 
 
+class BrokenPromise(Exception):
+    """Room was not made in time where the clockwork trusted that it would be."""
+
+
 class Clockwork:
     """One execution of a program in time.
+
+    Weights from the host go through buffers: who fills one waits for the room that its reader
+    makes, and that one for data. By what is known alone, they would go on by a buffer at a time.
+    But the host is slow, and mostly there is room long before it is needed. Once that was so for
+    a while, the clockwork trusts that it will be, goes on, and looks whether it was right when the
+    times are known. If not, all starts again without trust.
 
     Args:
         recording: what the scalar core did; all plans made.
         wire: what the host sends after the first chunk.
         reader: the host's reads.
+        trusting: whether room may be trusted to be made in time.
     """
 
-    def __init__(self, recording: Recording, wire: Wire, reader: Reader) -> None:
+    def __init__(
+        self, recording: Recording, wire: Wire, reader: Reader, *, trusting: bool = True
+    ) -> None:
         self.wire, self.reader = wire, reader
         self.nodes: list[Node] = []
         self.issued: list[Issued] = []
@@ -149,6 +167,9 @@ class Clockwork:
         self._done: dict[int, Signal] = {}
         self._time = 0.0
         self._core = NOBODY
+        self._trusting = trusting
+        self._trusted: set[int] = set()
+        self._promises: list[Promise] = []
 
     @property
     def last(self) -> int:
@@ -163,6 +184,7 @@ class Clockwork:
         Raises:
             SimulationError: the times cannot be found out, which means that the program relies on
                 queues that the chip may not have.
+            BrokenPromise: the clockwork trusted that there would be room, and there was none.
         """
         before = self._entries[0][0] if self._entries else 0
         for steps, entry in along(self._entries, "", *_SHARES):
@@ -183,6 +205,7 @@ class Clockwork:
                         )
                 case Fence(_, _, instruction):
                     self._turns.settle()
+                    self._demand_promises()
                     self._fence(instruction)
                 case ChunkStart(number) if number:
                     self._turns.settle()
@@ -207,10 +230,13 @@ class Clockwork:
                 case Descriptor() if entry.tag >= DescriptorTag.INTERRUPT_0:
                     self.outputs.append(Output("interrupt", 0, self._time, self._time))
         self._turns.settle()
+        self._demand_promises()
         left = [name for name, queue in self._streams.items() if queue]
         left += [engine.name.lower() for engine in TileEngine if any(self._queues[engine])]
         if left:
             raise self._stuck(", ".join(left))
+        if self._promises:
+            raise BrokenPromise
         self.laps[-1].steps, self.laps[-1].end = before, self._time
         self._finish_outputs()
         return self._time
@@ -313,6 +339,56 @@ class Clockwork:
     ) -> int:
         self.nodes.append(Node(what, tiles, issue, begin, cause, maker, (Side(begin), Side(begin))))
         return len(self.nodes) - 1
+
+    # --- trust -----------------------------------------------------------------------------------
+
+    def _trusting_end(self, job: Job, position: int, known: int) -> int:
+        """How far an engine may go that is trusted to have room; by what is known, only so far."""
+        if job.number in self._trusted and position < known:
+            return min(known + _AHEAD, job.work[0].elements)
+        return known
+
+    def _trust(
+        self,
+        job: Job,
+        histories: Sequence[Histories],
+        owners: Sequence[int],
+        done: tuple[int, int, int],
+        chain: Chain,
+    ) -> None:
+        """An engine has gone on: was it by trust, and may it be trusted from here on?
+
+        Args:
+            job: what it does.
+            histories: all flags of its kind.
+            owners: who has the one that it waits for.
+            done: its position before and after, with how far it could go by what was known between.
+            chain: when it went on; from its first element on.
+        """
+        room = job.work[0].room
+        if room is None or not self._trusting or job.work[0].elements < _LONG:
+            return
+        flag, (position, known, end) = room.gate.flag, done
+        if end > known:
+            history = histories[flag].own(owners)
+            shift = chain.first - position
+            promise = history.promise(room.gate, room.begins, known, end, chain, shift)
+            if len(promise.counts):
+                self._promises.append(promise)
+        name = (_TILE_FLAGS if histories is self._flags else _SCALAR_FLAGS)[flag]
+        if position and name not in chain.waits.cycles and name not in chain.before.cycles:
+            self._trusted.add(job.number)
+
+    def _demand_promises(self) -> None:
+        """Look whether promises that are due have been kept.
+
+        Raises:
+            BrokenPromise: one has not.
+        """
+        due = [promise for promise in self._promises if promise.due]
+        if not all(promise.kept() for promise in due):
+            raise BrokenPromise
+        self._promises = [promise for promise in self._promises if not promise.due]
 
     # --- everything else -------------------------------------------------------------------------
 
@@ -650,6 +726,7 @@ class Clockwork:
         if not feeds:
             holds, end = self._holds(work, self._flags, tile, position, clock)
         instruction = job.instruction
+        weights = feeds and instruction.memory is InfeedMemory.PARAMETER
         count = end - position
         receivers = self._receivers(channel, instruction.destination, instruction.to_outfeed)
         if receivers is None or not count:
@@ -663,8 +740,9 @@ class Clockwork:
                 if members[0] == _OUTSIDE
                 else self._holds(target, self._flags, members[0], offset, clock)
             )
+            moves.append(Move(members, taker, at, target, offset, more, stop))
+            stop = self._trusting_end(taker.job, offset, stop) if weights else stop
             count = min(count, stop - offset)
-            moves.append(Move(members, taker, at, target, offset, more))
         if feeds and count > 0:
             feeding = self._feeding(position + count)
             count = min(count, feeding.complete(feeding.end) - position)
@@ -709,6 +787,9 @@ class Clockwork:
                 self._finish(unit, place, [tile])
         for move in moves:
             self._take(channel, move, chain, position, end, sender)
+            if weights and move.members[0] != _OUTSIDE:
+                done = move.offset, move.known, move.offset + end - position
+                self._trust(move.taker.job, self._flags, move.members, done, chain)
         return True
 
     def _first_row(self, unit: Any, tile: int, work: Work, ready: float) -> float | None:
@@ -960,11 +1041,15 @@ class Clockwork:
         work = queued.job.work[0]
         position = place.position[0]
         clock = place.ready(queued.time, 0)
-        holds, end = self._holds(work, self._scalar_flags, 0, position, clock)
+        holds, known = self._holds(work, self._scalar_flags, 0, position, clock)
+        end = self._trusting_end(queued.job, position, known)
         if end <= position:
             return False
         unit = unit_bytes(queued.job.instruction)
         kind = "input" if queued.job.instruction.memory is PopMemory.ACTIVATION else "parameters"
+        flows = end > known
+        if flows:
+            self.wire.flow(kind, self._popped[name], unit, end - position)
         arrivals = self.wire.arrivals(kind, self._popped[name], unit, end - position)
         end = position + len(arrivals)
         if end <= position:
@@ -973,6 +1058,8 @@ class Clockwork:
         holds.append(Holds.by(NOBODY, np.arange(position, end), arrivals, "host"))
         chain = Chain.of(position, end, clock, work.rate, holds)
         times = np.asarray(chain.done(range(position + 1, end + 1)))
+        if flows and not np.array_equal(times, arrivals):
+            raise BrokenPromise
         self.wire.take(kind, self._popped[name], unit, times)
         self._popped[name] += unit * len(arrivals)
         for mark in work.marks:
@@ -981,6 +1068,8 @@ class Clockwork:
                 self._extend_scalar(mark.flag, chain.done(counted), place.node)
         self.nodes[place.node].sides[0].go_on(chain)
         self._turns.awake.update(_POPS)
+        if name == "parameter_pop":
+            self._trust(queued.job, self._scalar_flags, (0,), (position, known, end), chain)
         place.position = (end, end)
         place.clock = (chain.finish, chain.finish)
         if end == work.elements:

@@ -160,18 +160,24 @@ class Wire:
             sizes.setdefault(leg.kind, []).append(size)
         self._blocks = {kind: np.concatenate(parts) for kind, parts in blocks.items()}
         self._bytes = {kind: np.cumsum(np.concatenate(parts)) for kind, parts in sizes.items()}
-        self._instructions = np.zeros(total, bool)
+        # Blocks that the chip takes as they come.
+        self._direct = np.zeros(total, bool)
         for span in blocks.get("instructions", ()):
-            self._instructions[span] = True
+            self._direct[span] = True
 
-    def _send(self) -> None:
-        """Send what there is room for."""
+    def _send(self, flowing: int = 0) -> None:
+        """Send what there is room for.
+
+        Args:
+            flowing: one past blocks that the chip takes as they come: what had the room of one of
+                them is gone before it comes.
+        """
         while self._sent < len(self._arrival):
             first = self._sent
-            last = min(first + self._fifo, self._begin_parts())
+            last = min(max(first + self._fifo, flowing), self._begin_parts())
             room = np.zeros(last - first)
             behind = np.arange(first, last) - self._fifo
-            old = behind >= 0
+            old = (behind >= 0) & (behind < first)
             room[old] = self._taken[behind[old]]
             unknown = np.isnan(room)
             if unknown.any():
@@ -185,7 +191,7 @@ class Wire:
             )
             arrival = begins + ends
             self._arrival[first:last] = arrival
-            direct = self._instructions[first:last]
+            direct = self._direct[first:last]
             self._taken[first:last][direct] = arrival[direct]
             self._time = float(arrival[-1])
             self._sent = last
@@ -233,6 +239,26 @@ class Wire:
         times: Array = self._arrival[self._blocks[kind][index]]
         unknown = np.isnan(times)
         return times[: int(np.argmax(unknown))] if unknown.any() else times
+
+    def flow(self, kind: str, offset: int, unit: int, count: int) -> None:
+        """The chip will take units as they come; this changes nothing if others are in their way.
+
+        Args:
+            kind: the stream.
+            offset: bytes before them, all of which have been taken.
+            unit: bytes of a unit.
+            count: how many.
+        """
+        self._send()
+        span = np.searchsorted(self._bytes[kind], (offset, offset + unit * count), side="right")
+        blocks = self._blocks[kind][slice(*span)]
+        here = blocks[blocks < self._sent]
+        last = int(blocks[-1]) + 1 if len(blocks) else 0
+        others = last - self._sent - (len(blocks) - len(here))
+        if others == np.count_nonzero(self._direct[self._sent : last]):
+            self._direct[blocks] = True
+            self._taken[here] = self._arrival[here]
+            self._send(last)
 
     def take(self, kind: str, offset: int, unit: int, times: Array) -> None:
         """The chip takes units at these times."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from fitzroy.base.errors import SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU, Host
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor
 from fitzroy.hw_models.edgetpu.timeline import Link, Phase, Span, Timeline, Transfer
 from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Waits, joined
-from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
+from fitzroy.hw_models.edgetpu.timing.clockwork import BrokenPromise, Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.places import Lap, Node
 from fitzroy.hw_models.isa.scalar import DescriptorTag
@@ -52,12 +53,21 @@ def simulate(
     model = profile or BEAGLE.hosts[host]
     mhz = clocks.core_mhz
     pace = Pace.of(model, user, mhz)
-    wire = Wire(chunks[0], _legs(recording, chunks), pace)
-    reader = Reader(user.output_byte(model) * mhz / 1000, pace.fifo)
-    work = Clockwork(recording, wire, reader)
-    cycles = work.run()
+    legs, rate = _legs(recording, chunks), user.output_byte(model) * mhz / 1000
+
+    def clockwork(trusting: bool) -> Clockwork:
+        wire, reader = Wire(chunks[0], legs, pace), Reader(rate, pace.fifo)
+        return Clockwork(recording, wire, reader, trusting=trusting)
+
+    work = clockwork(trusting=True)
+    try:
+        cycles = work.run()
+    except (BrokenPromise, SimulationError):
+        # What went on by trust may be in the way of others, which only the other way can tell.
+        work = clockwork(trusting=False)
+        cycles = work.run()
     start = (model.fixed + user.overhead) * 1000 + pace.first(chunks[0]) / mhz
-    end = max([cycles, reader.time])
+    end = max([cycles, work.reader.time])
     transfers = _transfers(work, chunks[0], start, mhz, pace)
     total = start + end / mhz
     if _idle(transfers, total) > model.doze * 1000:

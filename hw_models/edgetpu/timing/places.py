@@ -246,6 +246,7 @@ class Move:
         work: work of the head.
         offset: rows that they have taken of it.
         holds: what they wait for.
+        known: rows up to which that is known.
     """
 
     members: list[int]
@@ -254,6 +255,7 @@ class Move:
     work: Work
     offset: int
     holds: Sequence[Held]
+    known: int
 
     def holds_at(self, position: int) -> list[Held]:
         """What the receivers wait for, at positions of a sender that is at one."""

@@ -76,6 +76,13 @@ class Work:
     marks: tuple[Mark, ...] = ()
     tokens: Mark | None = None
 
+    @property
+    def room(self) -> Watch | None:
+        """What makes room for its elements, if it waits for nothing else."""
+        if len(self.watches) == 1 and self.watches[0].gate.watcher.increment > 0:
+            return self.watches[0]
+        return None
+
 
 def _watches(gates: Sequence[Gate]) -> tuple[Watch, ...]:
     return tuple(Watch(gate, numbers(gate.begins)) for gate in gates)

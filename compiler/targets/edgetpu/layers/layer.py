@@ -9,7 +9,7 @@ uses for itself. `Layer.emit` writes its instructions once everything has an add
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -44,6 +44,25 @@ PHASE_CYCLES = 700
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Deferred:
+    """Words that are made when they are asked for, every time.
+
+    Layers are made several times, and what is decided about them depends on sizes alone: words that
+    are made for the program only save the time and the memory of all others.
+
+    Attributes:
+        nbytes: how many bytes they have.
+        make: makes them, uint8.
+    """
+
+    nbytes: int
+    make: Callable[[], Array]
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Weights:
     """Parameters of a layer in the layout of the hardware.
 
@@ -52,7 +71,7 @@ class Weights:
         kind: where they may live.
         lanes: lanes of every word.
         prefix: words of scales, biases and zero points in front of every block.
-        data: the words, uint8; filled up to 64 bytes.
+        data: the words, uint8, or how to make them; filled up to 64 bytes.
         words: how many words.
         blocks: blocks of channels, all of which have as many words; of fully connected layers, each
             goes to a tile of its own.
@@ -64,7 +83,7 @@ class Weights:
     kind: OperandKind
     lanes: int
     prefix: int
-    data: Array
+    data: Array | Deferred
     words: int
     blocks: int = 1
     beside: str = ""
@@ -73,6 +92,11 @@ class Weights:
     def units(self) -> int:
         """Units of 64 bytes that the data takes."""
         return len(self.data) // UNIT_BYTES
+
+    @property
+    def content(self) -> Array:
+        """The words, uint8."""
+        return self.data.make() if isinstance(self.data, Deferred) else self.data
 
     def parted(self, blocks: int, staged: int, rows: int) -> tuple[Weights, Weights]:
         """The same for both channels of the ring.
@@ -86,15 +110,36 @@ class Weights:
             What channel B has, with the prefixes, and what channel A has.
         """
         size = WORD * self.lanes
-        data = self.data[: self.words * size].reshape(blocks, -1, size)
-        chunks = data[:, self.prefix :].reshape(blocks, -1, staged, size)
-        first = chunks[:, :, : staged - rows].reshape(blocks, -1, size)
-        other = filled(chunks[:, :, staged - rows :].reshape(-1))
-        first = filled(np.concatenate([data[:, : self.prefix], first], axis=1).reshape(-1))
-        count, name = blocks * chunks.shape[1] * rows, f"{self.name}/beside"
+        count = (self.words // blocks - self.prefix) // staged * blocks * rows
+        name = f"{self.name}/beside"
+
+        def chunks() -> tuple[Array, Array]:
+            """The prefixes, and the words after them: uint8[blocks, chunks, staged, size]."""
+            data = self.content[: self.words * size].reshape(blocks, -1, size)
+            return data[:, : self.prefix], data[:, self.prefix :].reshape(blocks, -1, staged, size)
+
+        def first() -> Array:
+            prefixes, words = chunks()
+            kept = words[:, :, : staged - rows].reshape(blocks, -1, size)
+            return filled(np.concatenate([prefixes, kept], axis=1).reshape(-1))
+
+        def other() -> Array:
+            return filled(chunks()[1][:, :, staged - rows :].reshape(-1))
+
+        def deferred(words: int, make: Callable[[], Array]) -> Deferred:
+            return Deferred(-(-words * size // UNIT_BYTES) * UNIT_BYTES, make)
+
+        left = self.words - count
         return (
-            replace(self, data=first, words=self.words - count, beside=name),
-            replace(self, name=name, prefix=0, data=other, words=count, beside=self.name),
+            replace(self, data=deferred(left, first), words=left, beside=name),
+            replace(
+                self,
+                name=name,
+                prefix=0,
+                data=deferred(count, other),
+                words=count,
+                beside=self.name,
+            ),
         )
 
     def divided(self, count: int) -> tuple[Weights, Weights]:
@@ -104,14 +149,14 @@ class Weights:
             self,
             name=f"{self.name}[:{count}]",
             kind=OperandKind.CONVOLUTION,
-            data=self.data[:nbytes],
+            data=Deferred(nbytes, lambda: self.content[:nbytes]),
             words=words,
             blocks=count,
         )
         return first, replace(
             first,
             name=f"{self.name}[{count}:]",
-            data=self.data[nbytes:],
+            data=Deferred(len(self.data) - nbytes, lambda: self.content[nbytes:]),
             words=self.words - words,
             blocks=self.blocks - count,
         )

@@ -233,8 +233,8 @@ class Legalizer:
         return self.types[name] if name in self.types else self.graph.type(name)
 
 
-def filter_operand(legalizer: Legalizer, node: Node) -> FilterOperand:
+def filter_operand(graph: Graph, node: Node) -> FilterOperand:
     """The weights of an operator in the layout of compiled models."""
-    (found,) = operands(legalizer.graph, zero_bias=ZeroBias.KEEP, nodes=[node])
+    (found,) = operands(graph, zero_bias=ZeroBias.KEEP, nodes=[node])
     assert isinstance(found, FilterOperand)
     return found

@@ -13,7 +13,7 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.windows import Activation, explicit_padding
 from fitzroy.compiler.targets.edgetpu.layers.conditions import WEIGHTS, hint, refused, requires
-from fitzroy.compiler.targets.edgetpu.layers.layer import Weights, Windows
+from fitzroy.compiler.targets.edgetpu.layers.layer import Deferred, Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, filter_operand
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
@@ -166,8 +166,13 @@ def convolution_of(
         result: what the layer writes.
         window: what it reads along rows and columns.
     """
-    layout, parameters = rows_of(filter_operand(legalizer, call.node))
+    graph, node = legalizer.graph, call.node
+    layout, _ = rows_of(filter_operand(graph, node))
     rows, columns = window
+
+    def packed() -> Array:
+        return np.frombuffer(pack(*rows_of(filter_operand(graph, node))), np.uint8)
+
     return Convolution(
         name=call.node.name,
         reads=(source,),
@@ -178,7 +183,7 @@ def convolution_of(
                 OperandKind.CONVOLUTION,
                 layout.lanes,
                 len(layout.prefix.kinds),
-                np.frombuffer(pack(layout, parameters), np.uint8),
+                Deferred(layout.nbytes, packed),
                 layout.word_count,
                 layout.blocks,
             ),

@@ -124,7 +124,7 @@ def _sharing_weights(layers: Sequence[Layer]) -> Iterator[Layer]:
     known: dict[bytes, tuple[Weights, ...]] = {}
     for layer in layers:
         if type(layer) is Convolution:
-            key = b"".join(item.data.tobytes() for item in layer.weights)
+            key = b"".join(item.content.tobytes() for item in layer.weights)
             yield replace(layer, weights=known.setdefault(key, layer.weights))
         else:
             yield layer

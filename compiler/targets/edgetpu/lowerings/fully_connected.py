@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Array
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Reference
@@ -23,7 +24,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, La
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import WeightStream, send
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Deferred, Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, filter_operand, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import vectors_of
@@ -249,7 +250,7 @@ def _channel(context: Context, item: Weights) -> int | None:
 
 def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
     source = legalizer.place(call.node.inputs[0] or "")
-    operand = filter_operand(legalizer, call.node)
+    operand = filter_operand(legalizer.graph, call.node)
     assert isinstance(operand.layout, ConvolutionLayout)
     shape = legalizer.type(source).shape
     size = legalizer.type(source).size
@@ -261,19 +262,26 @@ def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
         order=WordOrder.IC_INNER,
         fully_connected=True,
     )
-    parameters = replace(
-        operand.parameters, weights=operand.parameters.weights.reshape(layout.weight_shape)
-    )
-    data = np.frombuffer(pack(layout, parameters), np.uint8)
+    graph, node = legalizer.graph, call.node
+
+    def packed() -> Array:
+        parameters = filter_operand(graph, node).parameters
+        weights = parameters.weights.reshape(layout.weight_shape)
+        return np.frombuffer(pack(layout, replace(parameters, weights=weights)), np.uint8)
+
     name, lanes, prefix = call.node.name, layout.lanes, layout.prefix_words
     words, blocks = layout.block_words, layout.blocks
     resident = words <= _RESIDENT
     step = TILES if resident else blocks
     kind = OperandKind.FULLY_CONNECTED if resident else OperandKind.CONVOLUTION
+    # Those that tiles have themselves are small, and several operands share what is packed.
+    data = packed() if blocks > step else Deferred(layout.nbytes, packed)
     weights = []
     for number, first in enumerate(range(0, blocks, step)):
         count = min(step, blocks - first)
-        part = data[len(data) // blocks * first :][: len(data) // blocks * count]
+        part = data
+        if not isinstance(data, Deferred):
+            part = data[len(data) // blocks * first :][: len(data) // blocks * count]
         title = name if step >= blocks else f"{name}/{number}"
         weights.append(Weights(title, kind, lanes, prefix, part, words * count, count))
     return FullyConnected(

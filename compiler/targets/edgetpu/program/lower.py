@@ -187,6 +187,6 @@ def _operand(item: Weights, pieces: Sequence[Piece]) -> Operand:
         kind=int(item.kind),
         lanes=item.lanes,
         prefix=item.prefix,
-        data=item.data,
+        data=item.content,
         runs=runs,
     )
