@@ -136,7 +136,7 @@ def _short_names(names: Iterable[str], most: int) -> dict[str, str]:
 
 
 def _short_name(name: str, most: int) -> str:
-    """A name of at most so many letters: the first of several that were fused, without its middle."""
+    """The first of several names that were fused, without its middle where that is too long."""
     first, fused, _ = name.partition(";")
     short = f"{first};…" if fused else name
     if len(short) <= most:
