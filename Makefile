@@ -101,9 +101,10 @@ bench: $(VENV)/.bench
 docs: $(VENV)/.test
 	$(BIN)/python -m docs.generate
 
-# The variable silences an advertisement of the theme's.
+# The variable silences an advertisement of the theme's. Strictness needs to see warnings, which
+# --quiet would drop.
 site: $(VENV)/.site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build

@@ -15,8 +15,10 @@ _SMALL = 64 << 10
 _MOST_BYTES = 16 << 20
 _MOST_ARRAYS = 4
 
-_FREE = 3
-"""References to an array that only its pool has, where they are counted: pool, loop, argument."""
+
+def _references(arrays: list[Array]) -> list[int]:
+    """References to each of some arrays, with those that counting adds."""
+    return [sys.getrefcount(array) for array in arrays]
 
 
 class Pool:
@@ -25,14 +27,16 @@ class Pool:
     def __init__(self) -> None:
         self._arrays: list[Array] = []
         self._lock = threading.Lock()
+        # How many counting adds depends on the version of Python.
+        (self._free,) = _references([np.empty(0, np.uint8)])
 
     def take(self, size: int) -> Array:
         """Memory for so many bytes, uint8[size]; they are anything at first."""
         if not _SMALL <= size <= _MOST_BYTES:
             return np.empty(size, np.uint8)
         with self._lock:
-            for array in self._arrays:
-                if len(array) == size and sys.getrefcount(array) <= _FREE:
+            for array, count in zip(self._arrays, _references(self._arrays), strict=True):
+                if len(array) == size and count <= self._free:
                     return array
             fresh = np.empty(size, np.uint8)
             self._arrays = [fresh, *self._arrays][:_MOST_ARRAYS]

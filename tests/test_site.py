@@ -108,6 +108,10 @@ def test_drawings_show_the_chip_and_a_run() -> None:
     texts = {name: "".join(tree.itertext()) for name, tree in made.items()}
     assert [f"tile {number}" in texts["grid.svg"] for number in range(17)] == [True] * 16 + [False]
     assert "520 KiB" in texts["grid.svg"]
+    assert "narrow memory, 192 KiB" in texts["tile.svg"]
+    assert "lane 63" in texts["array.svg"]
+    assert "channel b" in texts["buses.svg"]
+    assert "tile 15" in texts["division.svg"]
     assert f"{drawings.digits_timeline().cycles:,.0f} cycles" in texts["engines.svg"]
     assert "mac @" in texts["engines.svg"]
     assert re.search(r"works \d+waits: ring read b \d+", texts["instruction.svg"].replace("\n", ""))

@@ -64,6 +64,16 @@ def test_every_block_names_a_language() -> None:
     assert unnamed == []
 
 
+def test_no_block_is_indented_and_thus_overlooked() -> None:
+    indented = [
+        f"{page.name}:{number}"
+        for page in PAGES
+        for number, line in enumerate(page.read_text().splitlines(), start=1)
+        if line.startswith(" ") and line.lstrip().startswith("```")
+    ]
+    assert indented == []
+
+
 def test_blocks_that_are_not_run_are_those_that_cannot_be() -> None:
     reasons = Counter(block.reason for page in PAGES for block in blocks(page) if block.reason)
     assert reasons == NOT_RUN

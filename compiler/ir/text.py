@@ -22,10 +22,12 @@ import binascii
 import dataclasses
 import json
 import math
+import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -47,37 +49,107 @@ def print_graph(graph: Graph, *, data: bool = True, most: int | None = None) -> 
     Args:
         graph: what to print.
         data: whether to append the elements of constants.
-        most: letters that are printed of each constant's elements, scales and zero points; a text
-            that was cut cannot be read back. None for all.
+        most: letters that are printed of each name, and of each constant's elements, scales, zero
+            points and each attribute; a text that was cut cannot be read back. None for all.
     """
-    lines = [f"graph {json.dumps(graph.name)} {{"]
-    lines += [f"  input {_value(graph.value(name))}" for name in graph.inputs]
-    constants = [value for value in graph.values.values() if value.is_constant]
-    lines += [f"  const {_value(value, most)}" for value in constants]
-    lines += [f"  {_node(graph, node)}" for node in graph.nodes()]
-    lines += [f"  output {_name(name)}" for name in graph.outputs]
-    lines.append("}")
-    if data and constants:
-        lines.append("data {")
+    return "\n".join(_Printer(graph, most).lines(data)) + "\n"
+
+
+class _Printer:
+    """Prints a graph.
+
+    Args:
+        graph: the graph.
+        most: see `print_graph`.
+    """
+
+    def __init__(self, graph: Graph, most: int | None) -> None:
+        self.graph = graph
+        self.most = most
+        self.names = {} if most is None else _short_names(graph.values, most)
+
+    def lines(self, data: bool) -> Iterator[str]:
+        """The lines of the text."""
+        graph = self.graph
+        constants = [value for value in graph.values.values() if value.is_constant]
+        yield f"graph {json.dumps(graph.name)} {{"
+        for name in graph.inputs:
+            yield f"  input {self.value(graph.value(name))}"
         for value in constants:
-            assert value.data is not None
-            raw = value.data.astype(value.data.dtype.newbyteorder("<"), copy=False).tobytes()
-            letters = base64.b64encode(raw).decode()
-            if most is not None and len(letters) > most:
-                letters = f"{letters[:most]}… {len(raw):,} bytes"
-            lines.append(f'  {_name(value.name)} = "{letters}"')
-        lines.append("}")
-    return "\n".join(lines) + "\n"
+            yield f"  const {self.value(value)}"
+        for node in graph.nodes():
+            yield f"  {self.node(node)}"
+        for name in graph.outputs:
+            yield f"  output {self.name(name)}"
+        yield "}"
+        if data and constants:
+            yield "data {"
+            for value in constants:
+                yield f'  {self.name(value.name)} = "{self.elements(value)}"'
+            yield "}"
+
+    def name(self, name: str | None) -> str:
+        """The name of a value, or of a node."""
+        if name is None:
+            return "_"
+        if self.most is None:
+            return f"%{name}" if _PLAIN.fullmatch(name) else f"%{json.dumps(name)}"
+        short = self.names.get(name) or _short_name(name, self.most)
+        plain = _PLAIN.fullmatch(short.replace("…", ".").replace("~", "."))
+        return f"%{short}" if plain else f"%{json.dumps(short, ensure_ascii=False)}"
+
+    def value(self, value: Value) -> str:
+        """A value with its type."""
+        return f"{self.name(value.name)} : {print_type(value.type, self.most)}"
+
+    def elements(self, value: Value) -> str:
+        """The elements of a constant."""
+        assert value.data is not None
+        raw = value.data.astype(value.data.dtype.newbyteorder("<"), copy=False).tobytes()
+        return _letters(raw, self.most)
+
+    def node(self, node: Node) -> str:
+        """A node with its results."""
+        outputs = ", ".join(self.value(self.graph.value(name)) for name in node.outputs)
+        text = f"{outputs} = {node.op}({', '.join(map(self.name, node.inputs))})"
+        if attributes := print_attributes(node.attributes, self.most):
+            text += f" {attributes}"
+        if node.outputs != (node.name,):
+            text += f" as {self.name(node.name)}"
+        if node.origin is not None:
+            origin = node.origin
+            # The folder is the same in every line.
+            file = origin.file if self.most is None else os.path.basename(origin.file)
+            text += f" @ {json.dumps(file)}:{origin.subgraph}:{origin.index}"
+        return text
 
 
-def _name(name: str | None) -> str:
-    if name is None:
-        return "_"
-    return f"%{name}" if _PLAIN.fullmatch(name) else f"%{json.dumps(name)}"
+def _short_names(names: Iterable[str], most: int) -> dict[str, str]:
+    """Names of at most so many letters, and a number where several would be equal."""
+    found: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for name in names:
+        short = _short_name(name, most)
+        seen[short] += 1
+        found[name] = short if seen[short] == 1 else f"{short}~{seen[short]}"
+    return found
 
 
-def _value(value: Value, most: int | None = None) -> str:
-    return f"{_name(value.name)} : {print_type(value.type, most)}"
+def _short_name(name: str, most: int) -> str:
+    """The first of several names that were fused, without its middle where that is too long."""
+    first, fused, _ = name.partition(";")
+    short = f"{first};…" if fused else name
+    if len(short) <= most:
+        return short
+    return f"{short[: most // 3]}…{short[len(short) - (most - most // 3 - 1) :]}"
+
+
+def _letters(raw: bytes, most: int | None) -> str:
+    """Bytes in base64, with their number where not all are shown."""
+    letters = base64.b64encode(raw).decode()
+    if most is None or len(letters) <= most:
+        return letters
+    return f"{letters[:most]}… {len(raw):,} bytes"
 
 
 def print_type(type: TensorType, most: int | None = None) -> str:
@@ -104,39 +176,31 @@ def print_type(type: TensorType, most: int | None = None) -> str:
     return f"{text} quant({scales} : {zero_points}{axis})"
 
 
-def _joined(items: Sequence[str], most: int | None) -> str:
+def _joined(items: Sequence[str], most: int | None, what: str = "numbers") -> str:
     """Items in a row, cut after whole ones."""
     text = ", ".join(items)
     if most is None or len(text) <= most:
         return text
     kept = text[:most].count(",")
-    return f"{', '.join(items[:kept])}, … {len(items):,} numbers"
+    return f"{', '.join(items[:kept])}, … {len(items):,} {what}"
 
 
-def _node(graph: Graph, node: Node) -> str:
-    outputs = ", ".join(_value(graph.value(name)) for name in node.outputs)
-    text = f"{outputs} = {node.op}({', '.join(map(_name, node.inputs))})"
-    attributes = print_attributes(node.attributes)
-    if attributes:
-        text += f" {attributes}"
-    if node.outputs != (node.name,):
-        text += f" as {_name(node.name)}"
-    if node.origin is not None:
-        origin = node.origin
-        text += f" @ {json.dumps(origin.file)}:{origin.subgraph}:{origin.index}"
-    return text
+def print_attributes(attributes: Attributes, most: int | None = None) -> str:
+    """The attributes of a node in the text form; empty if it has none.
 
-
-def print_attributes(attributes: Attributes) -> str:
-    """The attributes of a node in the text form; empty if it has none."""
+    Args:
+        attributes: what to print.
+        most: letters that are printed of each; a text that was cut cannot be read back. None for
+            all.
+    """
     shown = [
-        f"{field.name} = {_literal(getattr(attributes, field.name))}"
+        f"{field.name} = {_literal(getattr(attributes, field.name), most)}"
         for field in dataclasses.fields(attributes)
     ]
     return f"{{{', '.join(shown)}}}" if shown else ""
 
 
-def _literal(value: object) -> str:
+def _literal(value: object, most: int | None = None) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, bool):
@@ -144,11 +208,12 @@ def _literal(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, bytes):
-        return f'b"{base64.b64encode(value).decode()}"'
+        return f'b"{_letters(value, most)}"'
     if isinstance(value, str):
-        return json.dumps(value)
+        return json.dumps(value if most is None or len(value) <= most else f"{value[:most]}…")
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_literal, value))}]"
+        items = [_literal(item, most) for item in value]
+        return f"[{_joined(items, most, 'items')}]"
     return repr(value)
 
 

@@ -74,6 +74,22 @@ def test_another_count_begins_anew() -> None:
     assert str(working).endswith("25%, 9.0 s left")
 
 
+def test_short_steps_of_what_takes_long_say_the_time_left() -> None:
+    clock = Clock()
+    working = Working("quantizing", clock)
+    working(counted("sample", 2, 4))
+    clock.now += 1
+    assert str(working).endswith("sample 2 of 4, 25%")
+    clock.now += 2
+    working(counted("operator", 1, 4))
+    assert str(working).endswith("operator 1 of 4")
+    working(counted("operator", 2, 4))
+    clock.now += 0.1
+    assert str(working).endswith("operator 2 of 4, 25%")
+    clock.now += 0.4
+    assert str(working).endswith("operator 2 of 4, 25%, 1.5 s left")
+
+
 def test_names_neither_steer_the_terminal_nor_wrap() -> None:
     working = Working("reading")
     working("\x1b[2J" + "a" * 300)

@@ -196,6 +196,27 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | OpaqueAttribu
     assert parse_graph(print_graph(graph), attributes_of).nodes()[0].attributes == value
 
 
+def test_shortened_text_keeps_names_apart_and_lines_short() -> None:
+    stem = "MobileNetV2/expanded_conv_2/depthwise/relu6/Relu6/and/more"
+    names = [f"{stem};{other}" for other in ("first", "second")]
+    graph = Graph("fused")
+    graph.add_input(names[0], REAL)
+    graph.add_value(Value(names[1], REAL))
+    options = OpaqueAttributes(code="edgetpu-custom-op", options=bytes(9000))
+    origin = Origin("/a/folder/model.tflite", 0, 0)
+    graph.add_node(Node(names[1], "opaque", (names[0],), (names[1],), options, origin))
+    graph.outputs = [names[1]]
+    text = print_graph(graph, most=30)
+    assert max(map(len, text.splitlines())) < 300
+    lines = text.splitlines()
+    first, second = lines[1].split()[1], lines[-2].split()[1]
+    assert second == f"{first}~2"
+    assert f" = opaque({first}) " in text
+    assert "… 9,000 bytes" in text
+    assert '@ "model.tflite":0:0' in text
+    assert print_graph(graph).count(names[0]) == 2
+
+
 def _listed(value: str) -> str:
     return f'graph "g" {{ input %x : int8[1] %y : int8[1] = reshape(%x) {{shape = {value}'
 

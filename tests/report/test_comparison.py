@@ -48,7 +48,7 @@ def test_page_says_what_changed() -> None:
     assert "/a/b" not in text
     assert "3 of 4 figures and 2 layers changed" in text
     assert 'class="better">-50.0 %' in text
-    assert "2 ARG_MAX on the host, 0 before" in text
+    assert "operators on the host: ARG_MAX 0 → 2" in text
     assert "title of cycles got worse by more than is allowed" in text
     assert text.index(">large<") < text.index(">small<")
 

@@ -154,8 +154,8 @@ def test_advice_names_the_operator_whose_strips_take_the_most_time(
     }
     found = [item for item in advice(first | {"subgraphs": [part]}) if "chip's time" in item]
     assert found == [
-        f"CONV_2D {names[0]} takes 45.5 % of the chip's time: "
-        "fewer channels or a smaller picture make it faster"
+        f"CONV_2D {names[0]} takes 45.5 % of the chip's time. "
+        "It is bound by arithmetic: fewer channels or a smaller picture help"
     ]
 
 

@@ -60,15 +60,46 @@ def test_drawings_begin_and_go_on_with_a_node_in_the_middle(report: Browser) -> 
 
 
 @pytest.mark.long
-def test_columns_out_of_sight_do_not_make_rows_tall(report: Browser) -> None:
-    report.size(400, 900)
-    heights = (
-        "const t = document.querySelector('#m0-operators'), c = t.querySelector('td.wrap');"
-        "const text = c.textContent; c.textContent += ' and a reason'.repeat(40);"
-        "const all = [...t.querySelectorAll('tbody tr')].map((r) => Math.round(r.offsetHeight));"
-        "c.textContent = text; return all"
+@pytest.mark.parametrize("width", [320, 400, 800, 1400])
+def test_tables_show_all_columns_at_every_width(report: Browser, width: int) -> None:
+    report.size(width, 900)
+    report.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    # Opening is told of afterwards.
+    report.devtools(
+        "Runtime.evaluate", expression="new Promise(requestAnimationFrame)", awaitPromise=True
     )
-    assert len(set(report.run(heights))) == 1
+    cut = (
+        "return [...document.querySelectorAll('.scroll > table')]"
+        ".filter((t) => t.parentElement.scrollWidth > t.parentElement.clientWidth)"
+        ".map((t) => [t.id, t.textContent.slice(0, 60)])"
+    )
+    assert report.run(cut) == []
+    # Headings stand above what they name, in rows of several lines, too.
+    apart = (
+        "return [...document.querySelectorAll('.scroll > table')].flatMap((t) =>"
+        "[...t.tHead.rows[0].cells].map((h, i) => {"
+        "const a = h.getBoundingClientRect(), b = t.tBodies[0].rows[0].cells[i]"
+        ".getBoundingClientRect();"
+        "return b.width ? Math.abs(a.left - b.left) : 0; }).filter((d) => d > 1))"
+    )
+    assert report.run(apart) == []
+    stacked = report.run(
+        "return document.querySelector('#m0-operators').classList.contains('stacked')"
+    )
+    assert stacked == (width < 900)
+
+
+@pytest.mark.long
+def test_search_hides_rows_of_several_lines(report: Browser) -> None:
+    report.size(400, 900)
+    search = (
+        "const f = document.querySelector('[data-filter=m0-operators]'); f.value = arguments[0];"
+        "f.dispatchEvent(new Event('input'));"
+        "return [...document.querySelectorAll('#m0-operators tbody tr')]"
+        ".filter((r) => r.offsetHeight).length"
+    )
+    assert report.run(search, "depthwise") == 1
+    assert report.run(search, "") == 9
 
 
 @pytest.mark.long

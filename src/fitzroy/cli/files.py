@@ -67,8 +67,13 @@ def _is_directory(path: Path) -> bool:
         UsageError: it is in a closed directory, or the name is too long.
     """
     try:
-        return path.is_dir()
+        # From Python 3.14 on, `Path.is_dir` says no where it could not look.
+        return stat.S_ISDIR(path.stat().st_mode)
+    except ValueError:
+        return False
     except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return False
         # The directory is closed, or the name is longer than the system lets names be.
         raise _refused("the output cannot be written", path, error) from None
 

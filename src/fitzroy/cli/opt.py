@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _LETTERS = 48
-"""Letters of the elements, and of the scales, of each constant that are printed without --full."""
+"""Letters of a name, and of elements and scales of a constant, that are printed without --full."""
 
 
 def opt(
@@ -41,8 +41,8 @@ def opt(
         bool,
         typer.Option(
             "--full",
-            help="Print constants in full, so that the text can be read back. Files always have "
-            "them in full.",
+            help="Print names and constants in full, so that the text can be read back. Files "
+            "always have them in full.",
         ),
     ] = False,
     output: Annotated[

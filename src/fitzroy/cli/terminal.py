@@ -35,6 +35,9 @@ _PATIENCE = 2.0
 _KNOWN = 0.02
 """Share from which what has passed says something about what is left."""
 
+_MEASURED = 0.2
+"""Seconds from which they do."""
+
 
 class _Console(Console):
     """A console that leaves broken pipes to the caller."""
@@ -77,7 +80,7 @@ class Working:
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
         self._clock = clock
-        self._start = clock()
+        self._began = self._start = clock()
         self._text = self._within = ""
         self._share = 0.0
         self._step = (0.0, 1.0)
@@ -112,10 +115,13 @@ class Working:
         return shortened(what, max(width - len(figures), _LEAST_PATH)) + figures
 
     def _figures(self) -> Iterator[str]:
-        passed = self._clock() - self._start
+        now = self._clock()
+        passed = now - self._start
         if self._share > 0:
             yield f"{self._share:.0%}"
-        if passed > _PATIENCE and self._share >= _KNOWN:
+        # Later steps of what takes long say at once how long they take.
+        long = now - self._began > _PATIENCE
+        if long and self._share >= _KNOWN and passed > _MEASURED:
             left = passed * (1 - self._share) / self._share
             yield f"{duration(left)} left"
         elif passed > _PATIENCE:

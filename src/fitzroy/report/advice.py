@@ -14,14 +14,15 @@ _MUCH = 0.2
 """Share of an inference from which a part of it is worth a remark."""
 
 _WAYS = {
-    "op": "fewer channels or a smaller picture make it faster",
-    "ring": "data or weights on the ring hold it up: fewer channels help, fewer products do not",
-    "mesh": "borders between tiles hold it up: smaller windows or a larger stride help",
-    "conversion": "moving between memories holds it up: fewer and larger layers help",
-    "infeed": "what comes from the host holds it up: smaller inputs or parameters help",
-    "host": "the host holds it up: a faster host or link helps",
-    "fence": "tiles wait for each other: fewer and larger layers help",
-    "scalar": "handing out instructions holds it up: fewer and larger layers help",
+    "op": "It is bound by arithmetic: fewer channels or a smaller picture help",
+    "ring": "It is bound by data and weights on the ring: fewer channels help, fewer products do "
+    "not",
+    "mesh": "It is bound by borders between tiles: smaller windows or a larger stride help",
+    "conversion": "It is bound by moves between memories: fewer and larger layers help",
+    "infeed": "It is bound by what comes from the host: smaller inputs or parameters help",
+    "host": "It waits for the host: a faster host or link helps",
+    "fence": "Its tiles wait for each other: fewer and larger layers help",
+    "scalar": "It is bound by the dispatch of instructions: fewer and larger layers help",
 }
 """What helps a layer, by what bounds it."""
 
@@ -61,7 +62,7 @@ def _overhead(document: Mapping[str, Any]) -> Iterator[str]:
     if whole["host_us"] > _MUCH * whole["total_us"]:
         yield (
             f"operators on the host take {units.time(whole['host_us'])} of "
-            f"{units.time(whole['total_us'])}: the table says what keeps each of them there"
+            f"{units.time(whole['total_us'])}; the table of operators says why each is there"
         )
     elif chip < _MUCH * whole["total_us"]:
         yield (
@@ -77,7 +78,7 @@ def _slowest(document: Mapping[str, Any]) -> Iterator[str]:
     bounds: dict[str, Counter[str]] = {}
     names = {item["index"]: _name(item) for item in document["explanation"]}
     for layer in (layer for part in document["subgraphs"] for layer in part["layers"]):
-        name = names.get(layer["operator"]) or short_name(layer["name"])
+        name = names.get(layer["operator"]) or _transfer(short_name(layer["name"]))
         cycles[name] += layer["cycles"]
         bounds.setdefault(name, Counter())[layer["bound"]] += layer["cycles"]
     total = cycles.total()
@@ -86,7 +87,14 @@ def _slowest(document: Mapping[str, Any]) -> Iterator[str]:
     ((worst, most),) = cycles.most_common(1)
     way = _WAYS.get(max(bounds[worst], key=bounds[worst].__getitem__))
     if way and most > _MUCH / 4 * total:
-        yield f"{worst} takes {units.share(most / total)} of the chip's time: {way}"
+        yield f"{worst} takes {units.share(most / total)} of the chip's time. {way}"
+
+
+def _transfer(layer: str) -> str:
+    """A transfer as the subject of a sentence."""
+    verb, _, tensor = layer.partition(" ")
+    known = {"receive": "receiving", "send": "sending"}
+    return f"{known[verb]} {tensor}" if verb in known else layer
 
 
 def _name(item: Mapping[str, Any]) -> str:

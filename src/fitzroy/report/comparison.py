@@ -80,10 +80,9 @@ def _of_both(item: Mapping[str, Any]) -> bool:
 
 
 def _remarks(document: Mapping[str, Any]) -> str:
-    moved = [
-        f"{counts['new']} {name} on the host, {counts['old']} before"
-        for name, counts in document["host_operators"].items()
-    ]
+    counts = document["host_operators"].items()
+    moves = ", ".join(f"{name} {each['old']} → {each['new']}" for name, each in counts)
+    moved = [f"operators on the host: {moves}"] if moves else []
     titles = {item["name"]: item["title"] for item in document["figures"]}
     worse = [
         f"{titles.get(name, name)} got worse by more than is allowed"

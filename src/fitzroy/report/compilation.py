@@ -166,7 +166,8 @@ def _questions(document: Mapping[str, Any]) -> Iterator[str]:
             listed(
                 [
                     f"{1e6 / whole['total_us']:,.0f} inferences per second on {whole['host']}",
-                    f"{units.time(chip)} of it in the program on the chip",
+                    f"{units.time(chip)} of it in {_programs(len(document['subgraphs']))} on the "
+                    "chip",
                     f"{units.time(whole['total_us'] - chip - whole['host_us'])} in the host's "
                     "driver, and transfers before and after",
                     *(
@@ -192,6 +193,10 @@ def _questions(document: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def _programs(count: int) -> str:
+    return "the program" if count == 1 else f"{count} programs"
+
+
 def _why(document: Mapping[str, Any]) -> list[str]:
     """Why operators are on the host: the reasons of most operators first."""
     found: Counter[tuple[str, str]] = Counter()
@@ -200,7 +205,7 @@ def _why(document: Mapping[str, Any]) -> list[str]:
             for reason in item["reasons"][:1]:
                 found[item["operator"], reason["what"]] += 1
     texts = [
-        f"{operator}{f' × {count}' if count > 1 else ''}: {what}"
+        f"{operator}{f' × {count}' if count > 1 else ''}: {what.removeprefix(f'{operator} ')}"
         for (operator, what), count in found.most_common()
     ]
     more = len(texts) - _MOST_REASONS

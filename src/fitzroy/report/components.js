@@ -80,6 +80,22 @@ const Page = (() => {
     });
   }
 
+  // Rows of a table that is wider than its frame take several lines each, and its head with them.
+  const needs = new WeakMap();
+  function stack() {
+    const wide = [...document.querySelectorAll(".scroll > table")].map((table) => {
+      const room = table.parentElement.clientWidth;
+      if (!room) return [table, false];
+      const stacked = table.classList.contains("stacked");
+      if (!stacked) needs.set(table, table.offsetWidth);
+      return [table, needs.get(table) > room];
+    });
+    for (const [table, on] of wide) table.classList.toggle("stacked", on);
+  }
+  addEventListener("resize", stack);
+  document.addEventListener("toggle", stack, true);
+  stack();
+
   for (const field of document.querySelectorAll("input[data-filter]")) {
     field.addEventListener("input", () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);

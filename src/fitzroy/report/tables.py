@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,14 @@ def table(
         marks: its value for each row; None for the row's number.
         wrap: columns whose texts go over several lines.
     """
-    head = "".join(_heading(column, sort) for column in columns)
+    rows = list(rows)
+    kinds = [
+        _kind(column, (row[place] for row in rows), place in wrap)
+        for place, column in enumerate(columns)
+    ]
+    head = "".join(
+        _heading(column, kind, sort) for column, kind in zip(columns, kinds, strict=True)
+    )
     body = []
     for row_number, row in enumerate(rows):
         known = (
@@ -63,10 +71,7 @@ def table(
             if mark
             else ""
         )
-        cells = "".join(
-            _cell(column, cell, sort, place in wrap)
-            for place, (column, cell) in enumerate(zip(columns, row, strict=True))
-        )
+        cells = "".join(_cell(cell, kind, sort) for cell, kind in zip(row, kinds, strict=True))
         body.append(f"<tr{known}>{cells}</tr>")
     name = f' id="{id}"' if id else ""
     kind = ' class="sorts"' if sort else ""
@@ -76,22 +81,41 @@ def table(
     )
 
 
-def _heading(column: Column, sort: bool) -> str:
-    side = ' class="left"' if column.text else ""
+_SHORT, _MIDDLE = 12, 22
+"""Letters of texts that have room in one column, and in two, of a table with rows of several
+lines."""
+
+
+def _kind(column: Column, cells: Iterable[Cell], wrap: bool) -> str:
+    """The class of a column: its side, and its room where a row takes several lines."""
+    if column.name == "#":
+        return ' class="index"'
+    names = [name for name, on in (("left", column.text), ("wrap", wrap)) if on]
+    if column.text and not wrap:
+        longest = max((len(_text(cell.shown)) for cell in cells), default=0)
+        names += ["full"] if longest > _MIDDLE else ["two"] if longest > _SHORT else []
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def _text(shown: str) -> str:
+    """HTML without its elements."""
+    return html.unescape(re.sub(r"<[^>]*>", "", shown))
+
+
+def _heading(column: Column, kind: str, sort: bool) -> str:
     title = f' title="{escaped(column.title)}"' if column.title else ""
     label = escaped(column.name)
     if not sort:
-        return f'<th scope="col"{side}{title}>{label}</th>'
-    kind = f' data-kind="{"text" if column.text else "number"}"'
+        return f'<th scope="col"{kind}{title}>{label}</th>'
+    order = f' data-kind="{"text" if column.text else "number"}"'
     first = ' data-first="ascending"' if column.text or column.name == "#" else ""
-    return f'<th scope="col"{side}{title}{kind}{first}><button type="button">{label}</button></th>'
+    button = f'<button type="button">{label}</button>'
+    return f'<th scope="col"{kind}{title}{order}{first}>{button}</th>'
 
 
-def _cell(column: Column, cell: Cell, sort: bool, wrap: bool) -> str:
-    names = " ".join(name for name, on in (("left", column.text), ("wrap", wrap)) if on)
-    side = f' class="{names}"' if names else ""
+def _cell(cell: Cell, kind: str, sort: bool) -> str:
     value = f' data-value="{escaped(cell.value)}"' if sort else ""
-    return f"<td{side}{value}>{cell.shown}</td>"
+    return f"<td{kind}{value}>{cell.shown}</td>"
 
 
 def number(value: float, text: str | None = None) -> Cell:
