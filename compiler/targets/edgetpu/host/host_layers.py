@@ -199,6 +199,10 @@ class Keep(_ToHost):
 
     bands = False
 
+    def blocked(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles until the host has read all of it, and can send it back."""
+        return pace.READING * pace.sent(math.prod(area), groups)
+
     def _destination(self, context: Context) -> Destination:
         return _SCRATCH
 
