@@ -116,7 +116,9 @@ class EdgeTpuProgram:
         count = len(container.packages)
         if package is None and count > 1:
             raise UsageError(
-                f"the model has {count} packages", where=name, hint="choose one, counted from 0"
+                f"the model has {count} packages",
+                where=name,
+                hint="choose one, counted from 0: --package N",
             )
         number = package or 0
         if not 0 <= number < count:
