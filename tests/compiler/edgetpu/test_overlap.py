@@ -15,7 +15,8 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.fitting import strip_search
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
-from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
+from fitzroy.compiler.targets.edgetpu.host import host_layers, pace
 from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import CREDIT, InputStream, Piece
@@ -141,6 +142,18 @@ def test_layers_that_do_not_fit_beside_the_whole_input_run_in_other_strips() -> 
     assert smaller
     assert not any(segment.arriving for segment in smaller)
     assert search.choose(NARROW_BYTES, early=False) == []
+
+
+def test_strips_hide_the_reading_of_outputs() -> None:
+    search = strip_search.Search.of(Schedule.of(legalized(separable())))
+    end = len(search.layered.layers)
+    assert search.layered.layers[-1].remote
+    segment = Segment(end - 3, end, 2)
+    reading = pace.READING * search.leaving(end - 1)
+    assert 0 < search.hidden(segment) <= min(reading, search.cycles(segment) / 2)
+    assert search.hidden(segment) < search.hidden(replace(segment, strips=3))
+    assert search.hidden(replace(segment, strips=1)) == 0
+    assert search.hidden(replace(segment, first=end - 4, end=end - 1)) == 0
 
 
 # --- chunks --------------------------------------------------------------------------------------

@@ -25,24 +25,25 @@ _SENDING = 0.25
 """Cycles of a byte of an output from the tiles to the buffer: the ring moves four in a cycle."""
 
 _REQUESTED, _OFFERED = 1200.0, 670.0
-"""Cycles that a program takes besides for an input, and for an output: requests and barriers."""
+"""Cycles that a program takes besides for an input, and for an output: requests and barriers. So
+many does the timing model take for inputs and outputs of a few bytes."""
 
 
 def arriving(pixels: int, channels: int) -> float:
-    """Estimated cycles until the pixels that a tile takes of an input, and those of others, came.
+    """Estimated cycles until all tiles have their parts of an input.
 
     Args:
-        pixels: pixels of a tile, of 16 that take as many.
+        pixels: pixels of the tile that takes most; all count as many.
         channels: bytes of a pixel.
     """
     return ARRIVAL * TILES * pixels * channels + _REQUESTED
 
 
 def sending(pixels: int, words: int) -> float:
-    """Estimated cycles until the pixels of all tiles are on their way, if the host keeps up.
+    """Estimated cycles until all tiles have sent their parts of an output, if the host keeps up.
 
     Args:
-        pixels: pixels of a tile, of 16 that have as many.
+        pixels: pixels of the tile that has most; all count as many.
         words: words of a pixel, of four bytes.
     """
     return _SENDING * sent(pixels, words) + _OFFERED
