@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow, image
 from tests.compiler.edgetpu.test_strips import pool
-from tests.compiler.edgetpu_models import differing_bytes, findings, program
+from tests.compiler.edgetpu_models import differing_bytes, findings, program, random_model
 from tests.support import corpus
 
 from fitzroy.base.types import DType, Quantization, TensorType
@@ -328,6 +328,17 @@ def test_images_are_computed_again_if_the_host_is_slower(
     layers = arranged(layered).layered.layers
     assert f"{skip}.again" in {layer.writes for layer in layers}
     assert not {"keep", "fetch"} & {layer.kind for layer in layers}
+    count, package = differences(graph, nbytes)
+    assert count == 0
+    assert [str(finding) for finding in findings(package)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("seed", "nbytes"), [(60272, 3000), (60233, 3000), (50066, 7000)])
+def test_images_come_back_when_all_of_them_are_with_the_host(seed: int, nbytes: int) -> None:
+    """Strips that send an image and others that take it back are not the same."""
+    graph = random_model(seed)
+    assert kinds(graph, nbytes)["Keep"]
     count, package = differences(graph, nbytes)
     assert count == 0
     assert [str(finding) for finding in findings(package)] == []

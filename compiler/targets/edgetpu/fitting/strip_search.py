@@ -25,6 +25,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     turns,
 )
 from fitzroy.compiler.targets.edgetpu.host import pace
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch
 from fitzroy.compiler.targets.edgetpu.layers.layer import longest
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
@@ -240,9 +241,18 @@ class Search:
         return best
 
     def joins(self, number: int, end: int) -> bool:
-        """Whether a layer may belong to a segment: nobody after it reads an image within."""
+        """Whether a layer may belong to a segment.
+
+        Nobody after the segment reads an image within, and none goes to the host and comes back.
+        """
         layer = self.layered.layers[number]
         if not layer.strips or layer.makes_vector:
+            return False
+        if layer.remote and any(
+            isinstance(other, Fetch) and other.source == layer.writes
+            for other in self.layered.layers[number:end]
+        ):
+            # What comes back in a strip may have rows that later strips send.
             return False
         inner = number < end - 1 and not layer.remote
         return not inner or max(self.readers.get(layer.writes, [end])) < end
