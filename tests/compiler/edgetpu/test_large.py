@@ -344,6 +344,14 @@ def test_images_come_back_when_all_of_them_are_with_the_host(seed: int, nbytes: 
     assert [str(finding) for finding in findings(package)] == []
 
 
+@pytest.mark.long
+def test_parts_of_an_output_are_sent_one_after_the_other() -> None:
+    """Not strip by strip of all of them: the host's buffer has one part after the other."""
+    count, package = differences(random_model(50242), 3000)
+    assert count == 0
+    assert [str(finding) for finding in findings(package)] == []
+
+
 # --- views ---------------------------------------------------------------------------------------
 
 

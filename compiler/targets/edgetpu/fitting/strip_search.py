@@ -25,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     turns,
 )
 from fitzroy.compiler.targets.edgetpu.host import pace
-from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Send
 from fitzroy.compiler.targets.edgetpu.layers.layer import longest
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
@@ -243,16 +243,22 @@ class Search:
     def joins(self, number: int, end: int) -> bool:
         """Whether a layer may belong to a segment.
 
-        Nobody after the segment reads an image within, and none goes to the host and comes back.
+        Nobody after the segment reads an image within. None goes to the host and comes back, and no
+        two are parts of one output.
         """
         layer = self.layered.layers[number]
         if not layer.strips or layer.makes_vector:
             return False
-        if layer.remote and any(
-            isinstance(other, Fetch) and other.source == layer.writes
-            for other in self.layered.layers[number:end]
+        later = self.layered.layers[number + 1 : end]
+        if isinstance(layer, Keep) and any(
+            isinstance(other, Fetch) and other.source == layer.writes for other in later
         ):
             # What comes back in a strip may have rows that later strips send.
+            return False
+        if isinstance(layer, Send) and any(
+            isinstance(other, Send) and other.output == layer.output for other in later
+        ):
+            # The host's buffer has the parts of an output one after the other.
             return False
         inner = number < end - 1 and not layer.remote
         return not inner or max(self.readers.get(layer.writes, [end])) < end
