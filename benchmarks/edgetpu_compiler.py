@@ -294,22 +294,13 @@ def _inference(link: str) -> Callable[[Costs], float]:
     return lambda costs: costs.milliseconds[link]
 
 
-def _floor(models: Sequence[Model], link: str) -> float:
-    """What the mean of the ratios of inferences would be if programs took no time."""
+def _mean(
+    models: Sequence[Model], link: str, milliseconds: Callable[[Model], Mapping[str, float]]
+) -> float:
+    """The geometric mean of the ratios of some times, by link, to those of Google's programs."""
     return geometric_mean(
         [
-            item.least[link] / item.google.milliseconds[link]
-            for item in models
-            if item.comparable and item.google is not None
-        ]
-    )
-
-
-def _mean_paced(models: Sequence[Model], link: str) -> float:
-    """The mean of the ratios of inferences in short chunks."""
-    return geometric_mean(
-        [
-            item.paced[link] / item.google.milliseconds[link]
+            milliseconds(item)[link] / item.google.milliseconds[link]
             for item in models
             if item.comparable and item.google is not None
         ]
@@ -424,8 +415,8 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
             link: {
                 "mean": geometric_mean(list(some.values())),
                 "most": max(some.values(), default=math.nan),
-                "paced": _mean_paced(models, link),
-                "floor": _floor(models, link),
+                "paced": _mean(models, link, attrgetter("paced")),
+                "floor": _mean(models, link, attrgetter("least")),
             }
             for link, some in inferences.items()
         },
