@@ -84,6 +84,13 @@ def convolved(
     return graph
 
 
+def filtered(extent: tuple[int, int, int], kernel: tuple[int, int]) -> Graph:
+    """One convolution to eight channels."""
+    graph = chain(I8, extent)
+    grow(graph, "conv_2d", 8, kernel)
+    return graph
+
+
 def one_pool(extent: tuple[int, int, int]) -> Graph:
     """One pool."""
     graph = chain(U8, extent)
@@ -181,6 +188,8 @@ CASES: dict[str, tuple[Callable[[], Graph], int]] = {
     "strided": (lambda: convolved(I8, (83, 45, 3), 8, 2), 1600),
     "odd": (lambda: convolved(I8, (61, 43, 5), 5), 2100),
     "wide-kernel": (lambda: convolved(U8, (61, 43, 3), 3, kernel=5), 1500),
+    "whole-rows": (lambda: filtered((240, 6, 5), (3, 11)), 2500),
+    "almost-whole-rows": (lambda: filtered((300, 9, 3), (3, 17)), 2500),
     "one-channel": (lambda: one_pool((90, 86, 1)), 1600),
     "long-rows": (long_rows, 3200),
     "segmentation": (lambda: segmentation((65, 65), 21), 4100),

@@ -128,8 +128,9 @@ the last slots of a tile is copied when everything has come.
 def _slot_words(image: Image, compact: bool) -> tuple[int, int]:
     """Image rows of a slot, and its words: as few rows as fill whole words, or more of them.
 
-    Of narrow images, the columns of a tile may reach over the end of such a slot. Their slots have
-    room for all rows of a tile and what surrounds them in the stream.
+    Rows of a tile begin anywhere in a word. If it owns whole image rows or almost, the last row of
+    such a slot therefore reaches over its end. Slots of these images have room for all rows of a
+    tile and what surrounds them in the stream.
     """
     row_bytes = image.columns.extent * image.channels
     rows = WORD // math.gcd(WORD, row_bytes)
@@ -138,7 +139,8 @@ def _slot_words(image: Image, compact: bool) -> tuple[int, int]:
         words = most * row_bytes // WORD
         limit = min(max(words // _TURNS, _LATE_WORDS), _MOST_WORDS, words)
         rows *= max(1, limit * WORD // (rows * row_bytes))
-    if image.columns.extent < COLUMNS:
+    widest = max(end - begin for begin, end in image.columns.owned)
+    if widest * image.channels + WORD - 1 > row_bytes:
         rows = round_up(most + -(-_AROUND // row_bytes), rows)
     return rows, rows * row_bytes // WORD
 
