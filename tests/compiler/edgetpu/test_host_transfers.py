@@ -249,7 +249,8 @@ def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
 
     image = Image("image", axis(rows), axis(columns), depth, 0, 0)
     builder = Builder()
-    outputs.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
+    destination = Destination(SymbolKind.OUTPUT, "y", last=True)
+    outputs.send_image(builder, image, image, destination, builder.staging)
     taken = [item for _, _, item in builder.program if isinstance(item, Outfeed)]
     units = [item.buffer.steps for item in taken if item.to_host]
     assert units == [MOST_OUTFED, rows * columns * depth // 8 - MOST_OUTFED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -16,12 +17,14 @@ from fitzroy.compiler.targets.edgetpu.fitting import strip_search
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
+from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned
 from fitzroy.compiler.targets.edgetpu.host import host_layers, pace
+from fitzroy.compiler.targets.edgetpu.host.flow import flows
 from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import CREDIT, InputStream, Piece
-from fitzroy.compiler.targets.edgetpu.layers.layer import Step
-from fitzroy.compiler.targets.edgetpu.layers.options import Options, Search
+from fitzroy.compiler.targets.edgetpu.layers.layer import Flow, Step
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options, Search
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image
@@ -268,3 +271,76 @@ def test_after_something_else_a_stream_begins_anew() -> None:
     assert found.stream == 0
     assert found.take(builder) == 0
     assert found.complete
+
+
+# --- one phase for a transfer and a layer --------------------------------------------------------
+
+
+def filtered(
+    extent: tuple[int, int, int],
+    channels: int,
+    kernel: tuple[int, int] = (3, 3),
+    stride: tuple[int, int] = (1, 1),
+    op: str = "conv_2d",
+) -> Graph:
+    """A single convolution."""
+    graph = chain(DType.INT8, extent)
+    grow(graph, op, channels, kernel, stride)
+    return graph
+
+
+FLOWING: dict[str, Callable[[], Graph]] = {
+    "few channels": lambda: filtered((12, 128, 32), 32),
+    "rows between words": lambda: filtered((24, 16, 3), 8),
+    "no windows": lambda: filtered((12, 40, 16), 24, (1, 1)),
+    "wide windows": lambda: filtered((19, 23, 3), 12, (7, 5)),
+    "stride": lambda: filtered((32, 32, 3), 16, (4, 4), (2, 2)),
+    "two blocks": lambda: filtered((9, 14, 8), 100),
+    "depthwise": lambda: filtered((16, 20, 8), 8, op="depthwise_conv_2d"),
+    "idle tiles": lambda: filtered((2, 3, 3), 4, (1, 1)),
+}
+"""Convolutions that read an input, and make an output."""
+
+
+def flow(graph: Graph, options: Options = DEFAULT) -> list[Flow]:
+    """What the phases of its steps bring and send."""
+    assignment = assigned(legalized(graph, options))
+    pieces = assignment.residency.pieces
+    return flows(assignment.schedule.steps, options, pieces.__contains__)
+
+
+@pytest.mark.parametrize("name", FLOWING)
+def test_a_convolution_runs_in_one_phase_with_its_transfers(name: str) -> None:
+    graph = FLOWING[name]()
+    assert [step.joins for step in flow(graph)] == [True, True, False]
+    package = program(graph)
+    assert differing_bytes(graph, package) == 0
+    assert not findings(package)
+
+
+def test_more_blocks_than_slots_of_scales_wait_for_the_input() -> None:
+    # Scales of a third block need AVDATA to count blocks, and nothing else.
+    graph = filtered((9, 14, 8), 200)
+    assert [step.joins for step in flow(graph)] == [False, True, False]
+    package = program(graph)
+    assert differing_bytes(graph, package) == 0
+    assert not findings(package)
+
+
+def test_weights_from_the_host_flow_alone() -> None:
+    graph, streamed = filtered((9, 14, 8), 32), Options(parameter_rows=0)
+    assert not any(step.joins for step in flow(graph, streamed))
+    assert differing_bytes(graph, program(graph, streamed)) == 0
+
+
+def test_published_programs_have_a_phase_for_each() -> None:
+    assert not any(step.joins for step in flow(FLOWING["stride"](), Options(conservative=True)))
+
+
+def test_tiles_compute_before_the_last_rows_have_come() -> None:
+    timeline = estimate(program(FLOWING["few channels"]()), "model").timeline
+    fed = max(span.end for span in timeline.spans if span.unit == "infeed")
+    assert min(span.begin + span.busy for span in timeline.spans if span.unit == "op") < fed
+    rows = [span for span in timeline.spans if span.unit == "narrow_to_wide"]
+    last = max(span.end for span in timeline.spans if span.unit == "op")
+    assert min(span.end - span.busy for span in rows[1:]) < last

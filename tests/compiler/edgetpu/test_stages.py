@@ -213,7 +213,7 @@ def test_phases_are_those_of_the_fences() -> None:
     ]
     begun = [line.split()[0] for line in lines if line.endswith(tuple("0123456789"))]
     assert {f"{chunk}:{bundle}" for chunk, bundle in fences} <= set(begun)
-    assert any("all tiles" in line and "mac" in line for line in lines)
+    assert any("all tiles" in line and "mesh" in line for line in lines)
     assert sum("mac " in line for line in lines) > 2
 
 

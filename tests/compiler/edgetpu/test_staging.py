@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -58,9 +58,14 @@ def spending(cost: float) -> Iterator[list[Step]]:
     steps: list[Step] = []
 
     def choose(
-        own: Sequence[Step], _: float, cycles: float, top: int, room: int
+        own: Sequence[Step],
+        _: float,
+        cycles: float,
+        top: int,
+        room: int,
+        flowing: Collection[Layer],
     ) -> dict[Layer, Layer]:
-        chosen = staging.choose_staging(own, cost, cycles, top, room)
+        chosen = staging.choose_staging(own, cost, cycles, top, room, flowing)
         steps[:] = [replace(step, layer=chosen.get(step.layer, step.layer)) for step in own]
         return chosen
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fitzroy.compiler.targets.edgetpu.fitting import strips
+from fitzroy.compiler.targets.edgetpu.host.flow import awaiting
 from fitzroy.compiler.targets.edgetpu.layers import halo
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Places, Step
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
@@ -96,9 +97,15 @@ class Schedule:
             Refused: a layer cannot work with its tensors.
         """
         found = [_IDENTITY_BYTES]
+        before: Step | None = None
         for step in self.steps:
             with refusing(step.layer.origin):
-                found.append(step.layer.scratch_bytes(step.tensors))
+                nbytes = step.layer.scratch_bytes(step.tensors)
+            if before is not None and awaiting(before, step, self.layered.options):
+                # Both may run in the same phase.
+                nbytes = max(nbytes, found[-1])
+            found.append(nbytes)
+            before = step
         return tuple(found)
 
     @cached_property

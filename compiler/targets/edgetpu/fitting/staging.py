@@ -9,7 +9,7 @@ cycles for each such instruction.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -36,7 +36,12 @@ class _Way:
 
 
 def choose_staging(
-    steps: Sequence[Step], cost: float, cycles: float, top: int, room: int
+    steps: Sequence[Step],
+    cost: float,
+    cycles: float,
+    top: int,
+    room: int,
+    flowing: Collection[Layer],
 ) -> dict[Layer, Layer]:
     """Layers whose convolutions stage their weights as is best for the program.
 
@@ -46,12 +51,15 @@ def choose_staging(
         cycles: estimated cycles of depthwise convolutions, which count as well.
         top: one past the last row of wide memory for data.
         room: rows of wide memory that weights of all input channels of a block may take.
+        flowing: layers that compute while their operand arrives, and while their result leaves.
     """
     runs: dict[Convolution, list[Step]] = {}
     for step in steps:
         for layer in _convolutions(step):
             runs.setdefault(layer, []).append(step)
-    ways = {layer: _ways(layer, own, top, room) for layer, own in runs.items()}
+    ways = {
+        layer: _ways(layer, own, top, room, flowing=layer in flowing) for layer, own in runs.items()
+    }
     chosen = {layer: min(some, key=_speed) for layer, some in ways.items()}
     budget = cost * (cycles + sum(way.cycles for way in chosen.values()))
     while True:
@@ -90,7 +98,9 @@ def _convolutions(step: Step) -> Iterable[Convolution]:
     return ()
 
 
-def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> list[_Way]:
+def _ways(
+    layer: Convolution, steps: Sequence[Step], top: int, room: int, *, flowing: bool
+) -> list[_Way]:
     """The ways of staging that fit and differ in their instructions."""
     found: dict[object, _Way] = {}
     for staging, both in product(Staging, (True, False) if layer.both else (False,)):
@@ -100,7 +110,12 @@ def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> lis
         if blockings in found or (staging is Staging.WHOLE and rows > room):
             continue
         novel = sum(staged.novel(step.tensors, top) for step in steps)
-        cycles = sum(blocking.cycles for blocking in blockings)
+        # Weights that do not all fit wait for the tiles whose rows come last. Then no tile computes
+        # while rows arrive, which would hide what it takes.
+        cycles = sum(
+            blocking.cycles * (1 + (flowing and blocking.chunks * blocking.blocks > blocking.slots))
+            for blocking in blockings
+        )
         found[blockings] = _Way(staging, both, cycles, novel)
     return list(found.values())
 

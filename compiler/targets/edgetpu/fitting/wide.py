@@ -22,6 +22,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.residency import (
 )
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.staging import choose_staging
+from fitzroy.compiler.targets.edgetpu.host.flow import flows
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
@@ -114,7 +115,9 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     # Other layers than convolutions are estimated too roughly to spend a share of their cycles.
     layers: Mapping[Layer, Layer] = {}
     if options.search.staging:
-        layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room)
+        phases = zip(schedule.steps, flows(schedule.steps, options, lambda _: True), strict=True)
+        flowing = {step.layer for step, flow in phases if flow.arriving and flow.departing}
+        layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room, flowing)
     schedule = schedule.with_layers(layers)
     return _Staged(schedule.with_layers(channels.parted(schedule.steps)), layers)
 
@@ -177,11 +180,13 @@ def _staging(schedule: Schedule, *, streaming: bool = False) -> int:
         Refused: a layer needs more rows than there are.
     """
     most = 0
-    for step in schedule.steps:
+    phases = flows(schedule.steps, schedule.layered.options, lambda _: True)
+    for step, flow in zip(schedule.steps, phases, strict=True):
         layer, tensors = step.layer, step.tensors
         with refusing(layer.origin):
             streams = streaming and layer.streams
             rows = layer.streaming_rows(tensors) if streams else layer.staging_rows(tensors)
+            rows += flow.above
         if rows >= WIDE_ROWS and (streaming or not layer.streams):
             raise Refused(
                 [layer.origin],

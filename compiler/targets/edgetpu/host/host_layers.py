@@ -109,6 +109,7 @@ class Receive(Layer):
             context.identity,
             context.scratch,
             compact=self.compact,
+            ends=context.flow.arriving is None,
         )
 
 
@@ -124,7 +125,7 @@ class ReceiveVector(Receive):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _ToHost(Layer):
+class ToHost(Layer):
     """Sends an image to a buffer of the host."""
 
     remote = True
@@ -145,7 +146,14 @@ class _ToHost(Layer):
     def emit(self, context: Context) -> None:
         """Send the image, tile by tile, each the rectangle that it owns."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-        outputs.send_image(context.builder, image, sent, self._destination(context))
+        outputs.send_image(
+            context.builder,
+            image,
+            sent,
+            self._destination(context),
+            context.top,
+            context.flow.departing,
+        )
 
     @abstractmethod
     def _destination(self, context: Context) -> Destination:
@@ -153,7 +161,7 @@ class _ToHost(Layer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Send(_ToHost):
+class Send(ToHost):
     """Sends an image to the host.
 
     Attributes:
@@ -194,7 +202,7 @@ class SendVector(Send):
             outputs.send_vector(context.builder, vector, self._destination(context))
 
 
-class Keep(_ToHost):
+class Keep(ToHost):
     """Sends an image to the host's scratch buffer, from where it comes back."""
 
     bands = False

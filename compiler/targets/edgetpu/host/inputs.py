@@ -40,6 +40,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     round_up,
 )
 from fitzroy.hw_models.isa.conversion import WideToNarrow
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fields import (
     TileFlag,
 )
@@ -58,6 +59,7 @@ def receive_image(
     buffer: int,
     *,
     compact: bool = False,
+    ends: bool = True,
 ) -> None:
     """Take what tiles own of an image from the host, and spread it over them.
 
@@ -71,12 +73,14 @@ def receive_image(
         row: wide row of the identity matrix.
         buffer: byte address of the row buffer, of `buffer_bytes`.
         compact: whether its slots are as small as they can be.
+        ends: whether the phase ends then; else what comes next in it sends nothing on channel A
+            until the infeed is idle.
     """
     feed = _Feed.of(image, row, buffer, builder.staging, compact)
     if feed.beyond:
         # The last word of a pixel takes bytes of the next one, even after slots and rows.
-        ends = walk(buffer // WORD + feed.slot, word=(2, feed.step))
-        builder.on_tiles(lambda tile: fill(ends))
+        between = walk(buffer // WORD + feed.slot, word=(2, feed.step))
+        builder.on_tiles(lambda tile: fill(between))
         builder.on_tiles(lambda tile: fill(feed.end(tile)))
     builder.feed()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
@@ -86,9 +90,17 @@ def receive_image(
         position = stream.take(builder)
         for part in piece.parts:
             feed.send(builder, part, position - piece.units[0])
-    # Tiles send on the same channel of the ring as the infeed.
-    builder.sync()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=True))
+    if ends:
+        # Tiles send on the same channel of the ring as the infeed.
+        builder.sync()
+
+
+def copies(image: Image, *, compact: bool = False) -> tuple[int, ...]:
+    """How often AVDATA counts on each tile while `receive_image` copies what it owns."""
+    feed = _Feed.of(image, 0, 0, 0, compact)
+    divisions = map(feed.division, range(TILES))
+    return tuple(slots + bool(rest) for slots, rest in divisions)
 
 
 def pieces(tensor: Placed, name: str) -> list[Piece]:
@@ -302,16 +314,22 @@ class _Feed:
         tiles = mask_of([tile for tile in across if self.image.active(tile)])
         builder.emit(ACTIVATIONS.infeed(units, origin + begin, tiles))
 
-    def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
-        """Copies the tile's columns out of whole slots, or out of the rows that are left."""
-        image = self.image
-        height, width = image.area(tile)
-        if not height * width:
-            return None
+    def division(self, tile: int) -> tuple[int, int]:
+        """Whole slots of image rows of a tile, and the rows that are left."""
+        if not self.image.active(tile):
+            return 0, 0
+        height, _ = self.image.area(tile)
         whole, left = divmod(height, self.rows)
         if self.beyond and whole and not left:
             # Nothing comes after the last row, so that there is nothing to wait for.
-            whole, left = whole - 1, self.rows
+            return whole - 1, self.rows
+        return whole, left
+
+    def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
+        """Copies the tile's columns out of whole slots, or out of the rows that are left."""
+        image = self.image
+        _, width = image.area(tile)
+        whole, left = self.division(tile)
         rows, slots = (left, 1) if rest else (self.rows, whole)
         if not rows * slots:
             return None
@@ -328,7 +346,11 @@ class _Feed:
             place += whole * self.rows * image.pitch
         read = inside + (rows - 1) * self.row_bytes + width * channels + self.beyond
         needed = min(-(-read // WORD), self.slot)
-        there = full(TileFlag.WIDE_TO_NARROW, "slot", before=needed - self.slot, step=self.slot)
+        before = needed - self.slot
+        if rest:
+            # What is read beyond the last word never comes.
+            before = signed16(min(whole * self.slot + needed, self.kept(tile)) - self.slot)
+        there = full(TileFlag.WIDE_TO_NARROW, "slot", before=before, step=self.slot)
         return single_bytes(
             start,
             place,
@@ -340,7 +362,7 @@ class _Feed:
                 Axis("y", rows, self.row_bytes, image.pitch),
                 Axis("slot", slots, 0, self.rows * image.pitch, turn=WORD * self.step),
             ],
-            acquire=[] if rest else [there],
+            acquire=[there],
             publish="slot",
             idle_multipliers=(single,) * 3,
         )

@@ -17,6 +17,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.queues import (
     produce_row,
 )
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Departure
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     TILES,
@@ -115,7 +116,14 @@ SENT_ROWS = 2
 """Wide rows that an output takes on its way."""
 
 
-def send_image(builder: Builder, image: Image, sent: Image, destination: Destination) -> None:
+def send_image(
+    builder: Builder,
+    image: Image,
+    sent: Image,
+    destination: Destination,
+    top: int,
+    departure: Departure | None = None,
+) -> None:
     """Send a part of an image to the host, which gets whole units.
 
     Args:
@@ -123,13 +131,22 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
         image: the image.
         sent: what of it goes to the host from every tile, which has it.
         destination: where it goes.
+        top: one past the last row of wide memory for it.
+        departure: how this phase computes the image; None if one before has.
     """
-    staging = builder.staging - SENT_ROWS
-    builder.sync()
+    staging = top - SENT_ROWS
+    if departure is None:
+        builder.sync()
+    else:
+        builder.calm()
     tiles = [tile for tile in range(TILES) if sent.active(tile)]
 
     def sending(tile: int) -> Sending:
-        return Sending(owned_words(image, sent, tile), image_rows(sent, tile), staging)
+        words, rows = owned_words(image, sent, tile), image_rows(sent, tile)
+        if departure is None:
+            return Sending(words, rows, staging)
+        there = departure.complete("line", image, sent, tile)
+        return Sending(words, rows, staging, acquire=[there])
 
     def message(tile: int) -> RingProduce:
         return sending(tile).produce(tile, builder.tokens.turn(0, 1), None)

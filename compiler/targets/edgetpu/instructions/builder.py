@@ -369,6 +369,14 @@ class Builder:
         """The scalar core waits for the signals of all tiles, and for stream engines."""
         self.emit(ScalarFence(clear=EVERY, wait_tiles=True, tiles=EVERY, idle=streams))
 
+    def calm(self) -> None:
+        """The scalar core waits for what still goes over channel A without a turn.
+
+        Tiles send there in a phase that began before only after that.
+        """
+        if self._relayed or self._waiting.get(_INFEEDS):
+            self.emit(ScalarFence(idle=RING_STREAMS))
+
     def set_scalar(self, flags: Iterable[ScalarFlag], value: int) -> None:
         """Set flags of the scalar core, when stream engines do not use them."""
         self.emit(ScalarFence(set=sum(1 << flag for flag in flags), value=value, idle=RING_STREAMS))

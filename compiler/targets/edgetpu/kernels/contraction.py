@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fitzroy.compiler.targets.edgetpu.instructions.sync import Condition
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import (
     QUARTER,
     Axis,
@@ -56,8 +57,9 @@ class Contraction:
     """Sums over taps and chunks of input channels, for every position, block by block.
 
     Weights are acquired and released per chunk, scales and biases acquired per block, and results
-    published per block. Loops, levels, masks and conditions follow. The sums of several positions
-    that chunk after chunk adds to are in wide memory, all others in accumulators.
+    published per block or per iteration of another axis. Loops, levels, masks and conditions
+    follow. The sums of several positions that chunk after chunk adds to are in wide memory, all
+    others in accumulators.
 
     Attributes:
         source: byte address of the activations of the first tap of the first position.
@@ -70,6 +72,8 @@ class Contraction:
         weights: the queue of weights.
         sums: rows of wide memory for sums, below those of weights.
         stage: constants of the output stage.
+        publish: axis of which AVDATA counts iterations.
+        acquire: what is waited for beside weights.
     """
 
     source: int
@@ -82,6 +86,8 @@ class Contraction:
     weights: WeightStream
     stage: OutputStage
     sums: int = 0
+    publish: str = "block"
+    acquire: Sequence[Condition] = ()
 
     def operation(self) -> TensorOp:
         """The tensor operation, as an instruction."""
@@ -98,13 +104,13 @@ class Contraction:
             b=written.bytes,
             c=factors.quarters,
             d=self._accumulators().quarters,
-            avdata=written.each("block"),
+            avdata=written.each(self.publish),
             parameters=factors.each("chunk"),
             trained=True,
             accumulate=not self._in_memory,
             lanes=lanes.count,
             lanes_last=lanes.last,
-            **nest.fields(queue.taken(nest.names), "block"),
+            **nest.fields([*queue.taken(nest.names), *self.acquire], "block"),
             **queue.zero_points(self.stage),
             **stage_fields(self.stage),
         )

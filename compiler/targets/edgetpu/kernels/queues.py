@@ -39,6 +39,7 @@ class Sending:
         row: axis of the words each iteration of which begins a row; 64 words fill one anyway.
         sent: how often slots were emptied before.
         depth: rows of a slot; the last time, a slot may have fewer.
+        acquire: what is waited for before words are read.
     """
 
     words: Walk
@@ -47,6 +48,7 @@ class Sending:
     row: str = WHOLE
     sent: int = 0
     depth: int = 1
+    acquire: Sequence[Condition] = ()
 
     @property
     def turns(self) -> int:
@@ -70,7 +72,7 @@ class Sending:
             self._rows(None if self.depth == 1 else "row"),
             row=self.row,
             publish=SLOT,
-            acquire=[free(TileFlag.RING_WRITE, SLOT, before=self.sent)],
+            acquire=[free(TileFlag.RING_WRITE, SLOT, before=self.sent), *self.acquire],
             tiles=tiles,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
-from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, Condition, full
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, Condition, full, once
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import exchange_words
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -102,7 +102,51 @@ class Blocks:
     words: int
 
 
-def exchange(builder: Builder, image: Image, blocks: Blocks | None = None) -> bool:
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What AVDATA counts while a phase computes an image.
+
+    Attributes:
+        blocks: blocks of channels, one after the other.
+        rows: whether rows are complete one after the other in each of them.
+    """
+
+    blocks: int
+    rows: bool
+
+    @property
+    def free(self) -> bool:
+        """Whether it may also count something else.
+
+        Scales of a block wait until AVDATA has counted those before that had their slot.
+        """
+        return self.blocks <= SLOTS
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether it counts rows of every block, instead of blocks."""
+        return self.rows and self.free
+
+    def complete(self, axis: str, rows: int, first: int, before: int) -> Condition:
+        """Wait before a row is read until it is complete.
+
+        Args:
+            axis: axis of the rows that are read.
+            rows: rows that the tile computes.
+            first: the first of them that is read.
+            before: what AVDATA counts before.
+        """
+        if self.by_rows:
+            return full(TileFlag.AVDATA, axis, before=before + (self.blocks - 1) * rows + first)
+        return once(TileFlag.AVDATA, WHOLE, before + self.blocks)
+
+
+def exchange(
+    builder: Builder,
+    image: Image,
+    blocks: Blocks | None = None,
+    counted: Sequence[int] | None = None,
+) -> bool:
     """Fill the windows.
 
     Rows go to the neighbours above and below first, then columns of all rows of the window, and so
@@ -114,6 +158,8 @@ def exchange(builder: Builder, image: Image, blocks: Blocks | None = None) -> bo
         image: the image.
         blocks: how this phase computes the image, if it does; then every block is sent as soon as
             it is complete.
+        counted: what AVDATA has counted when the part of each tile is complete, if this phase
+            brings the image from the host.
 
     Returns:
         Whether there was anything to do; then a phase must be begun before the windows are read.
@@ -122,12 +168,18 @@ def exchange(builder: Builder, image: Image, blocks: Blocks | None = None) -> bo
         return False
     done = False
     for vertical in (True, False):
-        sweep = _Sweep(image, vertical, blocks)
+        sweep = _Sweep(image, vertical, blocks, counted)
         for way in sweep.ways:
             done |= bool(builder.on_tiles(partial(sweep.fill, way)))
             done |= bool(builder.on_tiles(partial(sweep.take, way)))
             done |= bool(builder.on_tiles(partial(sweep.transfer, way)))
     return done
+
+
+def arrivals(image: Image, tile: int) -> list[Condition]:
+    """Conditions under which a tile has its window of an image that is exchanged as a whole."""
+    sweeps = [_Sweep(image, vertical, None) for vertical in (True, False)]
+    return [found for sweep in sweeps for way in sweep.ways for found in sweep.arrivals(tile, way)]
 
 
 def _some(interval: Interval) -> bool:
@@ -142,11 +194,13 @@ class _Sweep:
         image: the image.
         vertical: along rows of the grid, or along columns.
         blocks: as in `exchange`.
+        counted: as in `exchange`.
     """
 
     image: Image
     vertical: bool
     blocks: Blocks | None
+    counted: Sequence[int] | None = None
 
     @property
     def axis(self) -> TiledAxis:
@@ -263,6 +317,8 @@ class _Sweep:
         found = []
         if self.blocks is not None and self.image.active(tile):
             found.append(full(TileFlag.AVDATA, self.each))
+        if self.counted is not None and self.image.active(tile):
+            found.append(once(TileFlag.AVDATA, WHOLE, self.counted[tile]))
         if not self.vertical:
             rows = replace(self, vertical=True)
             for other in rows.ways:

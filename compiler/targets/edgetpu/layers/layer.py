@@ -17,7 +17,8 @@ import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
-from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.instructions.sync import Condition
+from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks, Progress, arrivals
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
@@ -176,6 +177,80 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """How a phase brings an image from the host that it also reads.
+
+    Attributes:
+        image: the image.
+        counted: what AVDATA has counted on each tile when its own part is complete.
+    """
+
+    image: Image
+    counted: Sequence[int]
+
+    def complete(self, tile: int) -> list[Condition]:
+        """Conditions under which the op engine of a tile, which copies its own part, may read."""
+        return arrivals(self.image, tile)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """How a phase computes an image that it also sends to the host.
+
+    Attributes:
+        progress: what it counts while it computes.
+        arriving: how it brings what it computes from, if it does.
+    """
+
+    progress: Progress
+    arriving: Arrival | None = None
+
+    def complete(self, axis: str, image: Image, sent: Image, tile: int) -> Condition:
+        """Wait before a row is read until it is complete.
+
+        Args:
+            axis: axis of the rows.
+            image: what the phase computes.
+            sent: what it sends of that.
+            tile: the tile.
+        """
+        before = 0 if self.arriving is None else self.arriving.counted[tile]
+        (top, bottom), _ = image.owned(tile)
+        (first, _), _ = sent.owned(tile)
+        return self.progress.complete(axis, bottom - top, first - top, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What the phase of a step brings from the host, and sends there.
+
+    Attributes:
+        arriving: how this step brings what the next one reads, or the one before what this one
+            reads; None if it was there before.
+        departing: how this step computes what the next one sends, or the one before what this one
+            sends; None if it was there before.
+        above: rows at the top of wide memory for data of the steps before in the same phase.
+        joined: whether the step runs in the same phase as the one before.
+        joins: whether the next step runs in the same phase.
+    """
+
+    arriving: Arrival | None = None
+    departing: Departure | None = None
+    above: int = 0
+    joined: bool = False
+    joins: bool = False
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether what computes counts rows of its result instead of blocks of channels."""
+        return self.departing is not None and self.departing.progress.by_rows
+
+    def arrived(self, tile: int) -> list[Condition]:
+        """What a tile waits for before it reads what the phase brings."""
+        return [] if self.arriving is None else self.arriving.complete(tile)
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What layers find when they are emitted.
 
@@ -189,6 +264,7 @@ class Context:
         inputs: the inputs among it.
         kept: parts of images in the host's scratch buffer, by the names of these images there.
         last: whether no later step sends another part of the same output.
+        flow: what the phase of the step brings from the host, and sends there.
     """
 
     builder: Builder
@@ -200,6 +276,12 @@ class Context:
     inputs: InputStream
     kept: Mapping[str, Kept] = field(default_factory=dict)
     last: bool = True
+    flow: Flow = Flow()
+
+    @property
+    def top(self) -> int:
+        """One past the last row of wide memory for data of the step."""
+        return self.builder.staging - self.flow.above
 
     @property
     def identity(self) -> int:
@@ -244,6 +326,10 @@ class Layer(ABC):
 
     gathers: ClassVar[bool] = False
     """Whether vectors that it reads may begin on any tile, and the one that it makes too."""
+
+    early: ClassVar[bool] = False
+    """Whether it may compute from its only operand in the phase in which this comes from the
+    host."""
 
     remote: ClassVar[bool] = False
     """Whether the result is in the host's memory."""
@@ -299,6 +385,13 @@ class Layer(ABC):
         """How its last phase computes the result, if windows may be filled in the same phase.
 
         No instruction then writes around what a tile owns. None if another phase is needed.
+        """
+        return None
+
+    def progress(self, tensors: Mapping[str, Placed]) -> Progress | None:
+        """What its last phase counts, if the result may be sent to the host in the same phase.
+
+        None if another phase is needed.
         """
         return None
 

@@ -17,13 +17,13 @@ from itertools import zip_longest
 from typing import ClassVar
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, Condition
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream, send
-from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks, Progress
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     PHASE_CYCLES,
     Context,
@@ -120,6 +120,7 @@ class Convolution(Layer):
     staging: Staging = Staging.PAIR
     both: bool = False
 
+    early: ClassVar[bool] = True
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
     exact: ClassVar[bool] = True
@@ -160,6 +161,13 @@ class Convolution(Layer):
         blocks = -(-self.channels // LANES)
         return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
 
+    def progress(self, tensors: Mapping[str, Placed]) -> Progress | None:
+        """Rows of every block, unless they are a part of those that tiles own."""
+        blocks = self.completes(tensors)
+        if blocks is None or self.rows.phases > 1 or self.columns.phases > 1:
+            return None
+        return Progress(blocks.count, rows=True)
+
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         whole, first = Blocking.of(self, context.image(self.writes)), 0
@@ -181,13 +189,16 @@ class Convolution(Layer):
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
         channel = 0 if context.streamed(weights[0].name) else 1
-        stream = self._stream(blocking, context.builder.staging, channel)
+        stream = self._stream(blocking, context.top, channel)
+        publish = "y" if context.flow.counts_rows else "block"
         convolve(
             context,
             weights,
             result,
             stream,
-            _operations(self, source, result, blocking, stream, first),
+            _operations(
+                self, source, result, blocking, stream, first, publish, arrived=context.flow.arrived
+            ),
         )
 
     def _stream(self, blocking: Blocking, top: int, channel: int = 1) -> WeightStream:
@@ -595,10 +606,12 @@ def _operations(
     blocking: Blocking,
     stream: WeightStream,
     first: int,
+    publish: str = "block",
+    arrived: Callable[[int], Sequence[Condition]] = lambda tile: (),
 ) -> Callable[[int], TensorOp | None]:
     """The tensor operations of tiles, for the blocks from one on; many tiles have the same."""
     rows, columns = layer.rows, layer.columns
-    operation = cache(partial(_operation, layer, source, result, blocking, stream))
+    operation = cache(partial(_operation, layer, source, result, blocking, stream, publish))
 
     def of_tile(tile: int) -> TensorOp | None:
         area = layer.area(result, tile)
@@ -616,6 +629,7 @@ def _operations(
                 left * columns.phases + columns.phase,
                 LANES * first,
             ),
+            tuple(arrived(tile)),
         )
 
     return of_tile
@@ -627,9 +641,11 @@ def _operation(
     result: Image,
     blocking: Blocking,
     stream: WeightStream,
+    publish: str,
     area: tuple[int, int],
     read: int,
     written: int,
+    acquire: Sequence[Condition],
 ) -> TensorOp:
     """The tensor operation of tiles that compute an area at the same addresses.
 
@@ -639,9 +655,11 @@ def _operation(
         result: what it computes.
         blocking: how it runs.
         stream: its weights.
+        publish: axis of which AVDATA counts iterations.
         area: windows down and across.
         read: address of the first element of the first window.
         written: address of its result.
+        acquire: what is waited for beside weights.
     """
     height, width = area
     rows, columns = layer.rows, layer.columns
@@ -664,4 +682,6 @@ def _operation(
         weights=stream,
         sums=blocking.sums,
         stage=layer.stage,
+        publish=publish,
+        acquire=acquire,
     ).operation()

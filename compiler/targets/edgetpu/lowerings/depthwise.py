@@ -27,10 +27,11 @@ from fitzroy.compiler.targets.edgetpu.kernels.transfers import produce
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
-from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks, Progress
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     PHASE_CYCLES,
     Context,
+    Flow,
     Layer,
     Weights,
     Windows,
@@ -115,6 +116,7 @@ class Depthwise(Layer):
     stage: OutputStage
     choice: Patch | None = None
 
+    early: ClassVar[bool] = True
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
     reading: ClassVar[bool] = True
@@ -232,6 +234,17 @@ class Depthwise(Layer):
                     return None
         return Blocks(self.patch.blocks(self.in_channels), self.patch.groups)
 
+    def progress(self, tensors: Mapping[str, Placed]) -> Progress | None:
+        """Rows of every block, or blocks if patches have several rows or lie between each other.
+
+        None if weights come through the scalar core's fifo, which has no turns on the ring.
+        """
+        blocks = None if self.choice is None else self.completes(tensors)
+        if blocks is None or self.patch.packed:
+            return None
+        rows = self.patch.rows
+        return Progress(blocks.count, rows=rows.positions == rows.spread == 1)
+
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
@@ -248,7 +261,7 @@ class Depthwise(Layer):
                 self.stage.scale_in_memory,
                 FIFO_LANES if packed else operand.lanes,
             ),
-            top=context.builder.staging,
+            top=context.top,
             channel=0 if packed or context.streamed(operand.name) else 1,
             beside=self.patch.beside,
         )
@@ -257,7 +270,7 @@ class Depthwise(Layer):
             self.weights,
             result,
             stream,
-            lambda tile: _operation(self, source, result, tile, stream),
+            lambda tile: _operation(self, source, result, tile, stream, context.flow),
             sender=_send_words if packed else send_rows,
         )
 
@@ -347,9 +360,23 @@ def _used(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def _operation(
-    layer: Depthwise, source: Image, result: Image, tile: int, stream: WeightStream
+    layer: Depthwise,
+    source: Image,
+    result: Image,
+    tile: int,
+    stream: WeightStream,
+    flow: Flow,
 ) -> TensorOp:
-    """The tensor operation of one tile."""
+    """The tensor operation of one tile.
+
+    Args:
+        layer: the convolution.
+        source: what it reads.
+        result: what it computes.
+        tile: the tile.
+        stream: its weights.
+        flow: what the phase brings and sends.
+    """
     patch = layer.patch
     (top, _), (left, _) = result.owned(tile)
     groups = -(-layer.channels // WORD) - patch.groups * (stream.blocks - 1)
@@ -357,11 +384,14 @@ def _operation(
         ("lane x", patch.columns.positions, patch.columns.spread * result.depth),
         ("lane y", patch.rows.positions, patch.rows.spread * result.pitch),
     )
+    positions = _positions(layer, source, result, tile)
+    # A tile with a single row has no loop over rows.
+    by_rows = flow.counts_rows and any(axis.name == "y" for axis in positions)
     return Contraction(
         source=_start(layer, source, result, tile),
         result=result.address(tile, top, left),
         taps=_taps(layer, source),
-        positions=_positions(layer, source, result, tile),
+        positions=positions,
         chunk=Axis("chunk", 1),
         block=Axis("block", stream.blocks, WORD * patch.words, WORD * patch.groups),
         lanes=Lanes(
@@ -372,6 +402,8 @@ def _operation(
         ),
         weights=stream,
         stage=layer.stage,
+        publish="y" if by_rows else "block",
+        acquire=flow.arrived(tile),
     ).operation()
 
 

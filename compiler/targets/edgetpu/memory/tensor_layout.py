@@ -142,6 +142,14 @@ class TiledAxis:
         return cls(extent, owned, window, gaps=gaps if any(gaps) else ())
 
     @property
+    def exchanged(self) -> bool:
+        """Whether tiles keep anything that they do not own."""
+        return any(
+            begin < end and not (first <= begin and end <= last)
+            for (begin, end), (first, last) in zip(self.window, self.owned, strict=True)
+        )
+
+    @property
     def most(self) -> int:
         """Extent of the largest window, with the slack."""
         return max([end - begin for begin, end in self.window]) + self.slack

@@ -15,9 +15,10 @@ from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting import milestones
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.host.flow import flows
 from fitzroy.compiler.targets.edgetpu.instructions.builder import CHUNK_BUNDLES, Builder
 from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Identity, Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Flow, Identity, Step
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
@@ -115,11 +116,14 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     if made:
         matrices.put_identity(builder, matrix.row, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
-    needed = [*zip(steps, own[1:], strict=True)]
-    for step, nbytes in along(needed, "instructions", *milestones.INSTRUCTIONS):
+    phases = flows(steps, schedule.layered.options, pieces.__contains__)
+    needed = [*zip(steps, own[1:], phases, strict=True)]
+    for step, nbytes, flow in along(needed, "instructions", *milestones.INSTRUCTIONS):
         if schedule.layered.options.paced:
             builder.pace()
-        builder.room(_MOST_BUNDLES)
+        if not flow.joined:
+            # No chunk ends between the steps of a phase.
+            builder.room(_MOST_BUNDLES * (2 if flow.joins else 1))
         marks.append(_mark(step, builder))
         if not step.layer.received:
             host.prefetch(builder)
@@ -128,9 +132,15 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):
             step.layer.emit(
-                replace(context, tensors=step.tensors, scratch=narrow_bytes - nbytes, last=last)
+                replace(
+                    context,
+                    tensors=step.tensors,
+                    scratch=narrow_bytes - nbytes,
+                    last=last,
+                    flow=flow,
+                )
             )
-        _complete(builder, step, last=step is steps[-1])
+        _complete(builder, step, flow, last=step is steps[-1])
         if builder.overfull:
             raise Refused(
                 [step.layer.origin],
@@ -155,11 +165,21 @@ def _mark(step: Step, builder: Builder) -> Mark:
     return Mark(title, name, *place, layer.origin, layer.kind, choice.variant, choice.cycles)
 
 
-def _complete(builder: Builder, step: Step, *, last: bool) -> None:
+def _complete(builder: Builder, step: Step, flow: Flow, *, last: bool) -> None:
     """End a step: its phase, and the exchange of windows if its result is complete.
 
     The end of the program waits for the last step.
     """
+    if flow.joins:
+        if isinstance(step.layer, host_layers.Receive) and flow.arriving is not None:
+            halo.exchange(builder, flow.arriving.image, counted=flow.arriving.counted)
+        return
+    if flow.arriving is not None:
+        # Counters go on from what has arrived, and no tile sends before that is all.
+        builder.sync()
+        if step.complete:
+            _exchange(builder, step.whole or step.result, None)
+        return
     blocks = None if step.whole else step.layer.completes(step.tensors)
     if blocks is None and not last:
         builder.barrier()
