@@ -192,7 +192,7 @@ def shifted(positions: Sequence[int], distance: int) -> Positions:
 
 def plain(numbers: Times) -> Sequence[Any]:
     """Numbers as Python's, without a copy of many."""
-    return memoryview(numbers) if isinstance(numbers, np.ndarray) else numbers
+    return numbers.data if isinstance(numbers, np.ndarray) else numbers
 
 
 def later(times: Times, delay: float) -> Times:
@@ -435,18 +435,24 @@ class Histories:
         rows = self._rows
         return rows.count(rows[0]) == len(rows)
 
-    def set(self, owner: int, value: int, time: float, maker: int) -> None:
-        """The flag of an owner is set; owners whose flags are set alike share the history."""
-        for history in self._rows:
-            if history.is_set_to(value, time):
-                self._rows[owner] = history
-                return
-        self._rows[owner] = History(value, time, maker)
+    def set(self, owners: Sequence[int], value: int, time: float, maker: int) -> None:
+        """The flag of some owners is set; owners whose flags are set alike share the history."""
+        rows = self._rows
+        if len(owners) == len(rows):
+            self._rows = [History(value, time, maker)] * len(rows)
+            return
+        alike = (history for history in rows if history.is_set_to(value, time))
+        history = next(alike, None) or History(value, time, maker)
+        for owner in owners:
+            rows[owner] = history
 
     def extend(self, owners: Sequence[int], times: Times, maker: int) -> None:
         """The flag counts."""
         rows = self._rows
         first = rows[owners[0]]
+        if len(owners) == len(rows) and self.alike:
+            first.extend(times, maker)
+            return
         if all(rows[owner] is first for owner in owners):
             groups: list[Sequence[int]] = [owners]
         else:
@@ -473,6 +479,10 @@ class Histories:
 
     def forget(self, time: float, maker: int) -> None:
         """Let owners whose flags have one value, and had it at a time, share a history."""
+        if self.alike:
+            if self._rows[0].latest <= time:
+                self.set(range(len(self._rows)), self._rows[0].value, time, maker)
+            return
         fresh: dict[int, History] = {}
         for owner, history in enumerate(self._rows):
             if history.latest <= time:

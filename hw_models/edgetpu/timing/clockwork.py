@@ -111,6 +111,9 @@ _ON_RING = {
     TileEngine.RING_CONSUME_B: (_CHANNEL + 1,),
     TileEngine.RING_PRODUCE: _CHANNELS,
 }
+_RESTED = Place()
+"""An engine that has done nothing since everybody knows."""
+
 _TILE_FLAGS = tuple(flag.name.lower() for flag in TileFlag)
 _SCALAR_FLAGS = tuple(flag.name.lower() for flag in ScalarFlag)
 _SCALAR = len(TileFlag)
@@ -149,7 +152,7 @@ class Clockwork:
         self._flags = [Histories(TILES) for _ in TileFlag]
         self._scalar_flags = [Histories(1) for _ in ScalarFlag]
         self._queues: list[list[deque[Queued]]] = [[deque() for _ in _ALL] for _ in TileEngine]
-        self._places: list[list[Place]] = [[Place()] * TILES for _ in TileEngine]
+        self._places: list[list[Place]] = [[_RESTED] * TILES for _ in TileEngine]
         self._links: list[list[deque[Stretch]]] = [[deque() for _ in _ALL] for _ in TileEngine]
         self._dispatch: list[deque[tuple[float, int, Any]]] = [deque() for _ in _ALL]
         self._dispatched: list[tuple[float, int]] = [(0.0, NOBODY)] * TILES
@@ -200,9 +203,7 @@ class Clockwork:
                     self._streams[name].append(Queued(job, self._time, self._core))
                     self._turns.awake.update(_STREAM_TURNS[name])
                     if name == "parameter_pop":
-                        self.laps[-1].streamed += len(plan.addresses) * unit_bytes(
-                            event.instruction
-                        )
+                        self.laps[-1].streamed += len(plan.order) * unit_bytes(event.instruction)
                 case Fence(_, _, instruction):
                     self._turns.settle()
                     self._demand_promises()
@@ -282,8 +283,9 @@ class Clockwork:
                 self.laps.append(Lap())
         else:
             item = self._job(instruction, issue.chunk, issue.bundle, tiles, tile_work(issue))
+        head = (self._time, self._core, item)
         for tile in _members(tiles, TILES):
-            self._dispatch[tile].append((self._time, self._core, item))
+            self._dispatch[tile].append(head)
         self._turns.awake.add(_DISPATCH)
 
     def _fence(self, fence: ScalarFence) -> None:
@@ -300,7 +302,7 @@ class Clockwork:
                 histories.forget(self._time, self._core)
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
-                self._scalar_flags[flag].set(0, fence.value, self._time, self._core)
+                self._scalar_flags[flag].set((0,), fence.value, self._time, self._core)
                 self._turns.changed(1 << _SCALAR + flag)
 
     def _awaited(self, fence: ScalarFence) -> tuple[float, int, str]:
@@ -424,33 +426,70 @@ class Clockwork:
         self._turns.changed(1 << _SCALAR + flag)
 
     def _dispatchers(self) -> None:
-        for tile, queue in enumerate(self._dispatch):
-            while queue:
-                time, maker, item = queue[0]
-                clock, last = self._dispatched[tile]
-                if time > clock:
-                    clock, last = time, maker
-                if isinstance(item, tuple):
-                    fence, lap = item
-                    passed = self._tile_fence(fence, tile, clock, last)
-                    if passed is None:
-                        break
-                    clock, last = passed
-                    if lap is not None:
-                        lap.end = max(lap.end, clock)
-                else:
-                    engine = ENGINE_OF[item.instruction.op]
-                    self._queues[engine][tile].append(Queued(item, clock, last))
-                    self._turns.awake.update(_ON_RING.get(engine, (engine,)))
-                self._dispatched[tile] = (clock, last)
-                queue.popleft()
+        """Let tiles take instructions and pass fences, as many at once as are in step."""
+        tiles: Iterable[int] = _ALL
+        while tiles:
+            groups = [*self._at_heads(tiles)]
+            tiles = [tile for group in groups if self._take_head(group) for tile in group]
+
+    def _at_heads(self, tiles: Iterable[int]) -> Iterable[list[int]]:
+        """Tiles that may take what is next, in groups that would do so in the same way."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for tile in tiles:
+            queue = self._dispatch[tile]
+            if not queue:
+                continue
+            head, before = queue[0], self._dispatched[tile]
+            time, maker, item = head
+            key: tuple[Any, ...] = (id(head), *(before if before[0] >= time else (time, maker)))
+            if isinstance(item, tuple):
+                fence: TileFence = item[0]
+                engines = _members(fence.idle, len(TileEngine))
+                if any([self._queues[engine][tile] for engine in engines]):
+                    continue
+                key += tuple([id(self._places[engine][tile]) for engine in engines])
+                key += (
+                    id(self._flags[TileFlag.RING_PRODUCER_A][tile]) if fence.wait_ring_a else 0,
+                    id(self._flags[TileFlag.RING_PRODUCER_B][tile]) if fence.wait_ring_b else 0,
+                )
+            groups.setdefault(key, []).append(tile)
+        return groups.values()
+
+    def _take_head(self, tiles: Sequence[int]) -> bool:
+        """Let tiles that are in step take what is next; returns whether they could."""
+        time, maker, item = self._dispatch[tiles[0]][0]
+        clock, last = self._dispatched[tiles[0]]
+        if time > clock:
+            clock, last = time, maker
+        if isinstance(item, tuple):
+            fence, lap = item
+            passed = self._tile_fence(fence, tiles, clock, last)
+            if passed is None:
+                return False
+            clock, last = passed
+            if lap is not None:
+                lap.end = max(lap.end, clock)
+        else:
+            engine = ENGINE_OF[item.instruction.op]
+            queued = Queued(item, clock, last)
+            for tile in tiles:
+                self._queues[engine][tile].append(queued)
+            self._turns.awake.update(_ON_RING.get(engine, (engine,)))
+        for tile in tiles:
+            self._dispatched[tile] = (clock, last)
+            self._dispatch[tile].popleft()
+        return True
 
     def _tile_fence(
-        self, fence: TileFence, tile: int, time: float, maker: int
+        self, fence: TileFence, tiles: Sequence[int], time: float, maker: int
     ) -> tuple[float, int] | None:
-        for engine in _members(fence.idle, len(TileEngine)):
-            if self._queues[engine][tile]:
-                return None
+        """When tiles that are in step pass a fence, and who let them; None if it is not known.
+
+        The engines that it waits for have nothing to do.
+        """
+        tile = tiles[0]
+        engines = _members(fence.idle, len(TileEngine))
+        for engine in engines:
             place = self._places[engine][tile]
             free = place.free
             if free > time:
@@ -469,12 +508,18 @@ class Clockwork:
                 if reached > time:
                     time, maker = reached, who
         if fence.idle:
+            # What follows is later than all that these engines did.
             time += TIMING.phase
+            for engine in engines:
+                for tile in tiles:
+                    self._places[engine][tile] = _RESTED
         for number in _members(fence.set, len(TileFlag)):
-            self._flags[number].set(tile, fence.value, time, maker)
+            self._flags[number].set(tiles, fence.value, time, maker)
         self._turns.changed(fence.set)
         if fence.signal:
-            self._done[tile] = Signal(time, maker)
+            signal = Signal(time, maker)
+            for tile in tiles:
+                self._done[tile] = signal
         return time, maker
 
     def _groups(
@@ -488,10 +533,16 @@ class Clockwork:
 
     def _in_step(self, engine: TileEngine, half: int, tiles: Iterable[int]) -> Iterable[list[int]]:
         """Tiles that have a head, in groups: same instruction, same moment, same flags."""
+        queues, places = self._queues[engine], self._places[engine]
+        first = places[0]
+        if first.node != NOBODY and tiles is _ALL and places.count(first) == TILES:
+            # All execute the same, as most instructions.
+            watches = queues[0][0].job.work[half].watches
+            if all([self._flags[watch.gate.flag].alike for watch in watches]):
+                return [[*_ALL]]
         groups: dict[tuple[Any, ...], list[int]] = {}
         # Most flags have one history in all tiles, and tell no tile from another.
         apart: dict[int, list[Histories]] = {}
-        queues, places = self._queues[engine], self._places[engine]
         for tile in tiles:
             queue = queues[tile]
             if not queue:
