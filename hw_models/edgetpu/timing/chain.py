@@ -58,7 +58,7 @@ class Holds:
     @classmethod
     def by(cls, maker: int, positions: Array, times: Array, cause: str) -> Holds:
         """Waits that one maker ends."""
-        return cls(positions, times, np.full(len(positions), maker, np.int32), cause)
+        return cls(positions, times, _same(maker, len(positions)), cause)
 
     def each(self) -> Iterable[Hold]:
         """One by one."""
@@ -112,10 +112,13 @@ class Waits:
         waits = cls()
         if len(lengths):
             names = ended.names
-            cycles = np.bincount(ended.causes, lengths, len(names)).tolist()
-            waits.cycles = {
-                name: length for name, length in zip(names, cycles, strict=True) if length
-            }
+            if len(names) == 1:
+                waits.cycles[names[0]] = float(np.add.accumulate(lengths)[-1])
+            else:
+                cycles = np.bincount(ended.causes, lengths, len(names)).tolist()
+                waits.cycles = {
+                    name: length for name, length in zip(names, cycles, strict=True) if length
+                }
             waits._parts.append(ended)
         return waits
 
@@ -154,6 +157,11 @@ class Waits:
                 time, maker, cause = part
                 few.append((time, maker, _number(names, cause)))
         yield from _alone(few)
+
+
+def _same(number: int, count: int) -> Array:
+    """A number as often as that, int32[count], which takes the memory of one."""
+    return np.broadcast_to(np.int32(number), count)
 
 
 def _alone(few: Sequence[tuple[float, int, int]]) -> Iterator[tuple[Array, Array, Array]]:
@@ -280,7 +288,7 @@ class History:
             first += len(part)
             number += 1
         if len(times) == 1:
-            return times[0], np.full(sizes[0], makers[0], np.int32)
+            return times[0], _same(makers[0], sizes[0])
         return np.concatenate(times), np.repeat(np.array(makers, np.int32), sizes)
 
     def when(self, counts: Array) -> Array:
@@ -532,7 +540,8 @@ class Chain:
                 few.append(held)
         chain = cls(first, end, rate, [first], [clock])
         if sum([len(held.positions) for held in many]) > _FEW:
-            chain._wait_often(few, many)
+            if not chain._wait_always(few, many):
+                chain._wait_often(few, many)
         elif many:
             chain._wait([*few, *(hold for held in many for hold in held.each())])
         elif few:
@@ -558,14 +567,45 @@ class Chain:
                     starts.append(time)
         self.positions, self.starts, self.before, self.waits = positions, starts, before, waits
 
+    def _wait_always(self, few: Sequence[Hold], many: Sequence[Holds]) -> bool:
+        """Take account of holds if every element waits for one, and for no other.
+
+        So it is with what comes from a host, which is slower than all that handles it.
+
+        Returns:
+            Whether that is so; if not, nothing is taken account of.
+        """
+        main = max(many, key=lambda held: len(held.positions))
+        count = self.end - self.first
+        if len(main.positions) != count or main.positions[0] != self.first:
+            return False
+        times, clock = main.times, self.starts[0]
+        wanted = times - np.arange(count) * self.rate if self.rate else times
+        lengths = np.diff(wanted, prepend=clock)
+        if lengths.min() <= _GRID:
+            return False
+        ready = np.concatenate(([clock], times[:-1] + self.rate))
+        if any([hold[1] > ready[hold[0] - self.first] for hold in few if hold[0] < self.end]):
+            return False
+        for held in many:
+            if held is not main:
+                inside = int(np.searchsorted(held.positions, self.end))
+                if (held.times[:inside] > ready[held.positions[:inside] - self.first]).any():
+                    return False
+        causes = _same(0, count)
+        self.before, self.waits = (
+            Waits.of(Ended(times[part], main.makers[part], causes[part], (main.cause,)), length)
+            for part, length in ((slice(1), lengths[:1]), (slice(1, None), lengths[1:]))
+        )
+        self.positions, self.starts = range(self.first, self.end), plain(times)
+        return True
+
     def _wait_often(self, few: Sequence[Hold], many: Sequence[Holds]) -> None:
         """Take account of many holds at once."""
         positions, times, makers, causes, names = _columns(few, many)
-        several = len(few) + len(many) > 1
-        if several:
-            order = np.lexsort((times, positions))
-            positions, times, makers = positions[order], times[order], makers[order]
-            causes = causes[order]
+        order = np.lexsort((times, positions))
+        positions, times, makers = positions[order], times[order], makers[order]
+        causes = causes[order]
         inside = slice(int(np.searchsorted(positions, self.end)))
         positions, times = positions[inside], times[inside]
         # When the first element would have to begin, were this the only hold.
@@ -584,10 +624,9 @@ class Chain:
         if start:
             self.starts = [float(times[start - 1])]
         positions, times = positions[start:], times[start:]
-        if several:
-            # Of waits before one element, the last one decides.
-            last = np.flatnonzero(np.diff(positions, append=self.end))
-            positions, times = positions[last], times[last]
+        # Of waits before one element, the last one decides.
+        last = np.flatnonzero(np.diff(positions, append=self.end))
+        positions, times = positions[last], times[last]
         self.positions = plain(np.concatenate(([self.first], positions)))
         self.starts = plain(np.concatenate((self.starts, times)))
 
