@@ -81,7 +81,7 @@ class Ended:
     Attributes:
         times: float64[n], when each ended.
         makers: int32[n], who ended it.
-        causes: int64[n], numbers of what was waited for.
+        causes: numbers of what was waited for, integers[n].
         names: what was waited for, by these numbers.
     """
 
@@ -585,7 +585,7 @@ class Chain:
         if lengths.min() <= _GRID:
             return False
         ready = np.concatenate(([clock], times[:-1] + self.rate))
-        if any([hold[1] > ready[hold[0] - self.first] for hold in few if hold[0] < self.end]):
+        if any(hold[1] > ready[hold[0] - self.first] for hold in few if hold[0] < self.end):
             return False
         for held in many:
             if held is not main:
@@ -641,8 +641,8 @@ class Chain:
         if len(positions) > _FEW:
             if len(self.positions) == self.end - self.first:
                 # All elements begin at a time of their own.
-                ends: Array = np.asarray(self.starts)[self._elements(positions)] + rate
-                return ends
+                ends: Array = np.asarray(self.starts)[self._elements(positions)]
+                return ends + rate if rate else ends
             wanted = as_array(positions)
             places, starts = np.asarray(self.positions), np.asarray(self.starts)
             before = places.searchsorted(wanted) - 1
@@ -717,6 +717,6 @@ def _columns(
         np.concatenate([np.array(columns[0], np.int64), *(held.positions for held in many)]),
         np.concatenate([np.array(columns[1], np.float64), *(held.times for held in many)]),
         np.concatenate([np.array(columns[2], np.int32), *(held.makers for held in many)]),
-        np.repeat(numbers, counts),
+        np.repeat(np.array(numbers, np.int8), counts),
         names,
     )

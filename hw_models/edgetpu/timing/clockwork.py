@@ -445,7 +445,7 @@ class Clockwork:
             if isinstance(item, tuple):
                 fence: TileFence = item[0]
                 engines = _members(fence.idle, len(TileEngine))
-                if any([self._queues[engine][tile] for engine in engines]):
+                if any(self._queues[engine][tile] for engine in engines):
                     continue
                 key += tuple([id(self._places[engine][tile]) for engine in engines])
                 key += (
@@ -538,7 +538,7 @@ class Clockwork:
         if first.node != NOBODY and tiles is _ALL and places.count(first) == TILES:
             # All execute the same, as most instructions.
             watches = queues[0][0].job.work[half].watches
-            if all([self._flags[watch.gate.flag].alike for watch in watches]):
+            if all(self._flags[watch.gate.flag].alike for watch in watches):
                 return [[*_ALL]]
         groups: dict[tuple[Any, ...], list[int]] = {}
         # Most flags have one history in all tiles, and tell no tile from another.

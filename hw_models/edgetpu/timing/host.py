@@ -147,8 +147,8 @@ class _Stream:
         self._begins = [0, *self._ends]
         self._first = [first for _, first in legs]
 
-    def blocks(self, offset: int, unit: int, count: int) -> Array:
-        """The block with the last byte of each of some units, int64[n]; fewer if they end.
+    def blocks(self, offset: int, unit: int, count: int) -> list[slice | Array]:
+        """The block with the last byte of each of some units, in order; fewer if they end.
 
         Args:
             offset: bytes before the units.
@@ -156,19 +156,19 @@ class _Stream:
             count: how many.
         """
         count = min(count, (self._ends[-1] - offset) // unit)
-        found = []
+        found: list[slice | Array] = []
         while count > 0:
             leg = bisect_left(self._ends, offset + unit)
             inside = min(count, (self._ends[leg] - offset) // unit)
             within = offset - self._begins[leg]
             if unit == BLOCK and within % BLOCK == 0:
                 first = self._first[leg] + within // BLOCK
-                found.append(np.arange(first, first + inside))
+                found.append(slice(first, first + inside))
             else:
                 last = within + unit * np.arange(1, inside + 1) - 1
                 found.append(self._first[leg] + last // BLOCK)
             offset, count = offset + unit * inside, count - inside
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return found
 
     def ending(self, offset: int, unit: int, count: int) -> Iterator[tuple[slice, Array]]:
         """Blocks that end within units, and the unit of each, int64[n].
@@ -307,9 +307,15 @@ class Wire:
         self._send()
         if kind not in self._streams:
             return np.zeros(0)
-        blocks = self._streams[kind].blocks(offset, unit, count)
-        times: Array = self._arrival[blocks[: blocks.searchsorted(self._sent)]]
-        return times
+        arrival = self._arrival[: self._sent]
+        found = []
+        for blocks in self._streams[kind].blocks(offset, unit, count):
+            if not isinstance(blocks, slice):
+                blocks = blocks[: blocks.searchsorted(self._sent)]
+            found.append(arrival[blocks])
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate(found) if found else np.zeros(0)
 
     def flow(self, kind: str, offset: int, unit: int, count: int) -> None:
         """The chip will take units as they come; this changes nothing if others are in their way.
