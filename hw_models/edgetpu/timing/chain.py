@@ -161,7 +161,7 @@ class Waits:
 
 def _same(number: int, count: int) -> Array:
     """A number as often as that, int32[count], which takes the memory of one."""
-    return np.broadcast_to(np.int32(number), count)
+    return np.ndarray((count,), np.int32, np.array([number], np.int32), 0, (0,))
 
 
 def _alone(few: Sequence[tuple[float, int, int]]) -> Iterator[tuple[Array, Array, Array]]:
@@ -581,7 +581,9 @@ class Chain:
             return False
         times, clock = main.times, self.starts[0]
         wanted = times - np.arange(count) * self.rate if self.rate else times
-        lengths = np.diff(wanted, prepend=clock)
+        lengths = np.empty(count)
+        lengths[0] = wanted[0] - clock
+        np.subtract(wanted[1:], wanted[:-1], lengths[1:])
         if lengths.min() <= _GRID:
             return False
         ready = np.concatenate(([clock], times[:-1] + self.rate))

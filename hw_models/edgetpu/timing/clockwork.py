@@ -81,6 +81,9 @@ _SHARES = 0.15, 0.85
 _ALL = range(TILES)
 _RING = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
 _MESH = tuple(engine for engine in TileEngine if engine.name.startswith("MESH"))
+_NEIGHBOURS = {
+    engine: [DIRECTIONS[Opcode[engine.name]].neighbour(tile) for tile in _ALL] for engine in _MESH
+}
 _PLAIN = (TileEngine.OP, TileEngine.WIDE_TO_NARROW, TileEngine.NARROW_TO_WIDE)
 _OUTSIDE = TILES
 """Number of the outfeed among the receivers of a row."""
@@ -705,9 +708,9 @@ class Clockwork:
         return True
 
     def _send(self, engine: TileEngine, tiles: list[int], stretch: Stretch) -> None:
-        direction = DIRECTIONS[Opcode[engine.name]]
+        neighbours = _NEIGHBOURS[engine]
         for tile in tiles:
-            receiver = direction.neighbour(tile)
+            receiver = neighbours[tile]
             assert receiver is not None, "the simulator refuses what leaves the grid"
             self._links[engine][receiver].append(stretch)
 
@@ -1084,6 +1087,7 @@ class Clockwork:
         self._streams[name].popleft()
 
     def _pop(self, name: str) -> bool:
+        """Take what the host has sent; returns whether more may follow before a flag counts."""
         queue = self._streams[name]
         if not queue:
             return False
@@ -1102,6 +1106,7 @@ class Clockwork:
         if flows:
             self.wire.flow(kind, self._popped[name], unit, end - position)
         arrivals = self.wire.arrivals(kind, self._popped[name], unit, end - position)
+        late = position + len(arrivals) < end
         end = position + len(arrivals)
         if end <= position:
             return False
@@ -1118,14 +1123,16 @@ class Clockwork:
             if counted:
                 self._extend_scalar(mark.flag, chain.done(counted), place.node)
         self.nodes[place.node].sides[0].go_on(chain)
+        # What has been taken makes room for more from the host.
         self._turns.awake.update(_POPS)
+        self._turns.awake.discard(self._turn)
         if name == "parameter_pop":
             self._trust(queued.job, self._scalar_flags, (0,), (position, known, end), chain)
         place.position = (end, end)
         place.clock = (chain.finish, chain.finish)
         if end == work.elements:
             self._finish_stream(name)
-        return True
+        return late or end == work.elements
 
 
 def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[Array, Array]:

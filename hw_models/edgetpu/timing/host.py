@@ -111,12 +111,24 @@ class _Part:
     end: int
     tail: int
 
-    def cycles(self, first: int, last: int) -> Array:
-        """What its blocks from one to another take on the link, float64[n]."""
-        found = np.full(last - first, BLOCK * self.rate)
+    def cycles(self, count: int, last: int) -> Array:
+        """What some of its blocks, up to a last one, take on the link: float64[n]."""
+        found = np.full(count, BLOCK * self.rate)
         if last == self.end:
             found[-1] = self.tail * self.rate
         return found
+
+    def ends(self, steady: Array, last: int) -> Array:
+        """When some of its blocks, up to a last one, end that begin together at 0: float64[n].
+
+        Args:
+            steady: the same if all blocks are whole.
+            last: one past the last block.
+        """
+        if last < self.end or self.tail == BLOCK:
+            return steady
+        before = float(steady[-2]) if len(steady) > 1 else 0.0
+        return np.append(steady[:-1], before + self.tail * self.rate)
 
 
 def _parts(chunk: int, legs: Sequence[Leg], first: Array, pace: Pace) -> Iterator[_Part]:
@@ -227,6 +239,11 @@ class Wire:
                 kinds.setdefault(leg.kind, []).append((leg, block))
             self._direct[block:end] = leg.kind == "instructions"
         self._streams = {kind: _Stream(items) for kind, items in kinds.items()}
+        # When whole blocks end, by the cycles of a byte; no transfer has more of them.
+        most = min(max(counts, default=0), BEAGLE.usb.most_out // BLOCK)
+        self._steady = {
+            rate: np.cumsum(np.full(most, BLOCK * rate)) for rate in {*pace.rates.values()}
+        }
 
     def _send(self, flowing: int = 0) -> None:
         """Send what there is room for.
@@ -247,12 +264,12 @@ class Wire:
                     last = first + int(np.argmax(unknown))
                     if last == first:
                         return
-            cycles = part.cycles(first, last)
-            ends = np.cumsum(cycles)
+            ends = part.ends(self._steady[part.rate][: last - first], last)
             begins: float | Array = self._time
             if late:
                 # When the first block would have to begin for each to have room.
                 ready = np.maximum(room[: last - first], self._time)
+                cycles = part.cycles(last - first, last)
                 begins = np.maximum.accumulate(ready - (ends - cycles))
             arrival = begins + ends
             self._arrival[first:last] = arrival
