@@ -122,6 +122,9 @@ class Waits:
             waits._parts.append(ended)
         return waits
 
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
     def add(self, time: float, length: float, maker: int, cause: str) -> None:
         """One that ended at a time."""
         self._parts.append((time, maker, cause))
@@ -531,6 +534,9 @@ class Chain:
             rate: cycles of an element.
             holds: what it waits for, in any order.
         """
+        chain = cls(first, end, rate, (first,), (clock,))
+        if not holds:
+            return chain
         few: list[Hold] = []
         many: list[Holds] = []
         for held in holds:
@@ -538,7 +544,6 @@ class Chain:
                 many.append(held)
             else:
                 few.append(held)
-        chain = cls(first, end, rate, [first], [clock])
         if sum([len(held.positions) for held in many]) > _FEW:
             if not chain._wait_always(few, many):
                 chain._wait_often(few, many)
@@ -552,13 +557,18 @@ class Chain:
         """Take account of holds, one after the other."""
         positions, starts = [*self.positions], [*self.starts]
         place, start, rate = self.first, starts[0], self.rate
-        before, waits = Waits(), Waits()
+        before = waits = _NONE
         for position, time, maker, cause in sorted(holds):
             if position >= self.end:
                 break
             ready = start + (position - place) * rate
             if time > ready:
-                (waits if position > self.first else before).add(time, time - ready, maker, cause)
+                if position > self.first:
+                    waits = waits or Waits()
+                    waits.add(time, time - ready, maker, cause)
+                else:
+                    before = before or Waits()
+                    before.add(time, time - ready, maker, cause)
                 place, start = position, time
                 if positions[-1] == position:
                     starts[-1] = time

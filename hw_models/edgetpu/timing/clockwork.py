@@ -608,7 +608,7 @@ class Clockwork:
             begin, cause, source = place.free, "engine", place.last
             if time >= begin:
                 begin, cause, source = time, "dispatch", maker
-            fresh.clock = (begin,) * len(place.clock)
+            fresh.clock = (begin, begin)
             fresh.node = self._node(engine.name.lower(), mask, job.number, begin, cause, source)
         else:
             # Tiles part: those that go on first have a node of their own from here on.
@@ -623,8 +623,8 @@ class Clockwork:
 
     def _finish(self, engine: TileEngine, place: Place, tiles: list[int]) -> None:
         """An instruction is complete on some tiles, which are in step."""
-        place.position = (0,) * len(place.position)
-        place.clock = (max(place.clock),) * len(place.clock)
+        place.position = (0, 0)
+        place.clock = (place.free, place.free)
         place.last, place.node = place.node, NOBODY
         for tile in tiles:
             self._queues[engine][tile].popleft()
@@ -661,9 +661,11 @@ class Clockwork:
             counts = mark.within(position, end)
             if counts:
                 self._extend(mark.flag, tiles, chain.done(counts), place.node)
-        positions, clock = list(place.position), list(place.clock)
-        positions[half], clock[half] = end, chain.finish
-        place.position, place.clock = tuple(positions), tuple(clock)
+        finish = chain.finish
+        if half:
+            place.position, place.clock = (place.position[0], end), (place.clock[0], finish)
+        else:
+            place.position, place.clock = (end, place.position[1]), (finish, place.clock[1])
         side.go_on(chain)
         return chain
 
@@ -1036,8 +1038,8 @@ class Clockwork:
             side.waits.add(first, first - place.clock[0], sender, "data")
         side.waits.update(chain.waits)
         side.work(chain)
-        place.position = (offset + count,) * 2
-        place.clock = (chain.finish,) * 2
+        place.position = (offset + count, offset + count)
+        place.clock = (chain.finish, chain.finish)
         if outside and taker.job.instruction.to_host:
             self._to_host(taker.job, chain, position, end, offset, place.node)
         if offset + count == move.work.elements:
@@ -1076,7 +1078,7 @@ class Clockwork:
             begin, cause, source = place.free, "engine", place.last
             if queued.time >= begin:
                 begin, cause, source = queued.time, "dispatch", queued.maker
-            place.clock = (begin,) * 2
+            place.clock = (begin, begin)
             place.node = self._node(name, 0, queued.job.number, begin, cause, source)
         return place
 
