@@ -28,6 +28,7 @@ from fitzroy.hw_models.edgetpu.memory import (
 from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
     Numbers,
+    Order,
     Sequence,
     as_array,
     numbers,
@@ -128,7 +129,7 @@ class NarrowToWideUnit:
         check_range(plan.narrow, NARROW_WORDS, "narrow word")
         producer = instruction.narrow_to_wide
         if producer is not None and producer.valid:
-            plan.ends = sequence(instruction.wide).ends(producer.level)
+            plan.ends = Order(instruction.wide).ends(producer.level)
         return plan
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:

@@ -316,7 +316,7 @@ def _ends(walk: Sequence | None, level: int) -> Numbers | None:
 def _parameter_ends(op: TensorOp, walk: Order) -> Numbers | None:
     if op.parameters is None or not op.parameters.valid:
         return None
-    own: Order = walk if op.c is None else sequence(op.c)
+    own = walk if op.c is None else Order(op.c)
     # A single address stands for all steps.
     return own.ends(op.parameters.level) if len(own) == len(walk) else [len(walk)]
 

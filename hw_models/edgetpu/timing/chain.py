@@ -452,7 +452,8 @@ class Histories:
         if len(owners) == len(rows):
             self._rows = [History(value, time, maker)] * len(rows)
             return
-        alike = (history for history in rows if history.is_set_to(value, time))
+        several = dict.fromkeys(rows)
+        alike = (history for history in several if history.is_set_to(value, time))
         history = next(alike, None) or History(value, time, maker)
         for owner in owners:
             rows[owner] = history
