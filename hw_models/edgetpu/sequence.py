@@ -112,6 +112,10 @@ def loops(counts: tuple[int, ...], part: int, part_dim: int) -> Traversal:
 def _iterations(traversal: Traversal, level: int, partial_dim: int) -> Numbers:
     """Bounds of the iterations of a level, among the elements that are not prefix."""
     if traversal.part_dim:
+        shorter = traversal.part_count <= traversal.dims[0].count
+        if shorter and level == partial_dim == 0:
+            # Every element is an iteration.
+            return range(traversal.steps + 1)
         return _uneven(traversal, level, partial_dim)
     inner = math.prod([dim.count for dim in traversal.dims[:level]])
     return range(0, traversal.iterations(level) * inner + 1, inner)

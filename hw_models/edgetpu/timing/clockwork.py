@@ -944,7 +944,7 @@ class Clockwork:
         self.nodes[place.node].sides[1].go_on(read)
         had, whole = len(feed.ready), feeding.complete(read.end)
         if whole > had:
-            feed.ready.extend(read.done(feeding.completing(had, whole)))
+            feed.ready.frombytes(np.asarray(read.done(feeding.completing(had, whole))).tobytes())
             self._turns.awake.update(_CHANNELS)
         feed.position, feed.clock = read.end, read.finish
 
