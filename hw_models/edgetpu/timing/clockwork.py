@@ -438,6 +438,7 @@ class Clockwork:
     def _at_heads(self, tiles: Iterable[int]) -> Iterable[list[int]]:
         """Tiles that may take what is next, in groups that would do so in the same way."""
         groups: dict[tuple[Any, ...], list[int]] = {}
+        known: dict[int, list[tuple[Any, ...] | None]] = {}
         for tile in tiles:
             queue = self._dispatch[tile]
             if not queue:
@@ -446,17 +447,29 @@ class Clockwork:
             time, maker, item = head
             key: tuple[Any, ...] = (id(head), *(before if before[0] >= time else (time, maker)))
             if isinstance(item, tuple):
-                fence: TileFence = item[0]
-                engines = _members(fence.idle, len(TileEngine))
-                if any(self._queues[engine][tile] for engine in engines):
+                states = known.get(id(head))
+                if states is None:
+                    states = known[id(head)] = self._before_fence(item[0])
+                state = states[tile]
+                if state is None:
                     continue
-                key += tuple([id(self._places[engine][tile]) for engine in engines])
-                key += (
-                    id(self._flags[TileFlag.RING_PRODUCER_A][tile]) if fence.wait_ring_a else 0,
-                    id(self._flags[TileFlag.RING_PRODUCER_B][tile]) if fence.wait_ring_b else 0,
-                )
+                key += state
             groups.setdefault(key, []).append(tile)
         return groups.values()
+
+    def _before_fence(self, fence: TileFence) -> list[tuple[Any, ...] | None]:
+        """What decides when each tile passes a fence; None for those that are busy."""
+        rows: list[Sequence[Any]] = [self._queues[engine] for engine in _idle(fence)]
+        busy = [any(queues) for queues in zip(*rows, strict=True)] or [False] * TILES
+        states: list[Sequence[Any]] = [self._places[engine] for engine in _idle(fence)]
+        for flag, waits in (
+            (TileFlag.RING_PRODUCER_A, fence.wait_ring_a),
+            (TileFlag.RING_PRODUCER_B, fence.wait_ring_b),
+        ):
+            if waits:
+                states.append([id(self._flags[flag][tile]) for tile in _ALL])
+        alike = list(zip(*states, strict=True)) or [()] * TILES
+        return [None if busy[tile] else alike[tile] for tile in _ALL]
 
     def _take_head(self, tiles: Sequence[int]) -> bool:
         """Let tiles that are in step take what is next; returns whether they could."""
@@ -491,7 +504,7 @@ class Clockwork:
         The engines that it waits for have nothing to do.
         """
         tile = tiles[0]
-        engines = _members(fence.idle, len(TileEngine))
+        engines = _idle(fence)
         for engine in engines:
             place = self._places[engine][tile]
             free = place.free
@@ -543,6 +556,8 @@ class Clockwork:
             watches = queues[0][0].job.work[half].watches
             if all(self._flags[watch.gate.flag].alike for watch in watches):
                 return [[*_ALL]]
+        if not any(queues):
+            return []
         groups: dict[tuple[Any, ...], list[int]] = {}
         # Most flags have one history in all tiles, and tell no tile from another.
         apart: dict[int, list[Histories]] = {}
@@ -556,7 +571,9 @@ class Clockwork:
             if flags is None:
                 watched = [self._flags[watch.gate.flag] for watch in job.work[half].watches]
                 flags = apart[job.number] = [one for one in watched if not one.alike]
-            at = max(head.time, place.free) if place.node == NOBODY else place
+            at: float | Place = place
+            if place.node == NOBODY:
+                at = head.time if place is _RESTED else max(head.time, place.free)
             key: tuple[Any, ...] = (job.number, at)
             if flags:
                 key += tuple([id(one[tile]) for one in flags])
@@ -1157,6 +1174,11 @@ def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[A
 def _members(mask: int, count: int) -> tuple[int, ...]:
     """Numbers below a count whose bits a mask has."""
     return tuple(number for number in range(count) if mask >> number & 1)
+
+
+def _idle(fence: TileFence) -> tuple[int, ...]:
+    """Engines that a fence waits for."""
+    return _members(fence.idle, len(TileEngine))
 
 
 def _copy(side: Side) -> Side:
