@@ -80,7 +80,8 @@ class Sequence(Order):
         # A prefix stands before the first element of a run.
         runs = _iterations(self.traversal, self.level + 1, self.partial_dim)[:-1]
         places = as_array(first)
-        return numbers(self.main[places] - np.where(np.isin(places, runs), self.words, 0))
+        heads = places % runs.step == 0 if isinstance(runs, range) else np.isin(places, runs)
+        return numbers(self.main[places] - np.where(heads, self.words, 0))
 
     def ends(self, level: int) -> Numbers:
         """Position after the last element of each iteration of a level."""
