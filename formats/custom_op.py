@@ -22,6 +22,7 @@ from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.formats import darwinn, flat, flexbuffer, tflite
 from fitzroy.formats.darwinn import DataType, Executable, Layer, PackageFile
 from fitzroy.formats.early_executable import read_executables
+from fitzroy.formats.pieces import Pieces, unjoined
 from fitzroy.formats.submodel import rebuilt
 
 CUSTOM_CODE = "edgetpu-custom-op"
@@ -158,6 +159,18 @@ def extract(
     return found
 
 
+def outputs(model: tflite.Model) -> list[tuple[str, ...]]:
+    """Names of the output tensors of all Edge TPU operators, in order of `extract`.
+
+    Raises:
+        FormatError: a tensor without name.
+    """
+    return [
+        _names((model.subgraphs or [])[number].tensors or [], operator.outputs, "", "outputs")
+        for number, _, operator in _operators(model)
+    ]
+
+
 def replace(model: tflite.Model, index: int, package: bytes | memoryview) -> tflite.Model:
     """A model with another package in place of one; all other options stay.
 
@@ -265,14 +278,15 @@ class Segment:
     operators: frozenset[int]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    package: bytes
+    package: bytes | Pieces
 
 
 def embed(model: tflite.Model, segments: Sequence[Segment]) -> tflite.Model:
-    """A model in which Edge TPU operators take the place of some of its own.
+    """A model in which Edge TPU operators take the place of some of its own, to be written.
 
-    Operators keep their order as far as the new ones permit; tensors and buffers that nothing
-    refers to any more are left out.
+    Their options are in pieces, so that nothing large is copied before the model is. Operators
+    keep their order as far as the new ones permit; tensors and buffers that nothing refers to any
+    more are left out.
 
     Args:
         model: the model; it is not changed.
@@ -328,11 +342,12 @@ def _read(model: tflite.Model, operators: Sequence[tflite.Operator]) -> list[tfl
 
 def _carrier(segment: Segment, names: Mapping[str | None, int], code: int) -> tflite.Operator:
     """The operator that carries a package."""
+    options = _own_options(unjoined(segment.package))
     return tflite.Operator(
         opcode_index=code,
         inputs=np.array([names[name] for name in segment.inputs], np.int32),
         outputs=np.array([names[name] for name in segment.outputs], np.int32),
-        custom_options=_encoded(_own_options(segment.package)),
+        custom_options=unjoined(flexbuffer.encoded(options, align=ALIGNMENT)),
     )
 
 
@@ -428,7 +443,7 @@ def _content(value: flexbuffer.Value) -> bytes | memoryview:
 
 
 def _encoded(options: dict[str, flexbuffer.Value]) -> Array:
-    return np.frombuffer(flexbuffer.encoded(options, align=ALIGNMENT), np.uint8)
+    return np.frombuffer(flexbuffer.encode(options, align=ALIGNMENT), np.uint8)
 
 
 def _names(

@@ -34,6 +34,7 @@ from fitzroy.formats.flat import (
     union,
     vector,
 )
+from fitzroy.formats.pieces import Pieces, unjoined
 from fitzroy.formats.source_digest import OperatorDigest
 
 IDENTIFIER = b"DWN1"
@@ -493,18 +494,24 @@ def write_package(file: PackageFile) -> bytes:
         FormatError: `read_package` or the runtime would refuse it.
         UnsupportedError: a package for a later runtime, or for several chips.
     """
+    return package_pieces(file).joined()
+
+
+def package_pieces(file: PackageFile) -> Pieces:
+    """The same as `write_package`, as part of something larger that is yet to be joined.
+
+    Raises:
+        FormatError: as `write_package`.
+        UnsupportedError: as `write_package`.
+    """
     check_runtime(file)
-    contents = []
+    contents: list[Array] = []
     for number, executable in enumerate(file.executables):
         _validate(executable, _Place(file.path, None, f"Executable {number}", None))
-        contents.append(np.frombuffer(flat.encode(executable), np.uint8))
-    multi = flat.encode(MultiExecutable(serialized_executables=contents))
-    # The copies of the executables are not needed any more, and may be large.
-    contents.clear()
-    package = dataclasses.replace(
-        file.package, serialized_multi_executable=np.frombuffer(multi, np.uint8)
-    )
-    return flat.encode(package, identifier=IDENTIFIER)
+        contents.append(unjoined(flat.pieces(executable)))
+    multi = flat.pieces(MultiExecutable(serialized_executables=contents))
+    package = dataclasses.replace(file.package, serialized_multi_executable=unjoined(multi))
+    return flat.pieces(package, identifier=IDENTIFIER)
 
 
 def read_executable(

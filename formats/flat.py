@@ -25,6 +25,7 @@ import numpy as np
 
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
+from fitzroy.formats.pieces import LARGE, Pieces
 
 T = TypeVar("T", bound="Table")
 
@@ -567,10 +568,15 @@ def encode(root: Table, *, identifier: bytes | None = None) -> bytes:
     Raises:
         ValueError: a value that the schema cannot hold.
     """
+    return pieces(root, identifier=identifier).joined()
+
+
+def pieces(root: Table, *, identifier: bytes | None = None) -> Pieces:
+    """The same as `encode`, as part of something larger that is yet to be joined."""
     builder = _Builder(_SPARE + sum(_payload(root)))
     offset = _write_table(builder, root)
     builder.Finish(offset, file_identifier=identifier)
-    return builder.joined()
+    return builder.pieces()
 
 
 class _Builder(flatbuffers.Builder):  # type: ignore[misc]
@@ -587,28 +593,32 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]
         super().__init__(0)
         self.Bytes = np.zeros(size, np.uint8).data
         self.head = size
-        self._apart: list[tuple[int, memoryview]] = []
+        self._apart: list[tuple[int, memoryview | Pieces]] = []
 
-    def place(self, values: Array) -> None:
+    def place(self, values: Array | Pieces) -> None:
         """Put numbers in front of what is written, where room for them was reserved."""
-        end, elements = self.head, values.reshape(-1).view(np.uint8).data
+        end = self.head
         self.head = end - values.nbytes
-        if values.nbytes < _LARGE:
-            self.Bytes[self.head : end] = elements
+        elements: memoryview | Pieces
+        if isinstance(values, Pieces):
+            elements = values
         else:
-            self._apart.append((self.head, elements))
+            elements = values.reshape(-1).view(np.uint8).data
+            if values.nbytes < LARGE:
+                self.Bytes[self.head : end] = elements
+                return
+        self._apart.append((self.head, elements))
 
-    def joined(self) -> bytes:
+    def pieces(self) -> Pieces:
         """All that is written."""
-        parts, begin = list[memoryview](), self.Head()
+        found, begin = Pieces(), self.Head()
         for head, elements in reversed(self._apart):
-            parts += self.Bytes[begin:head], elements
+            found += self.Bytes[begin:head]
+            found += elements
             begin = head + len(elements)
-        return b"".join([*parts, self.Bytes[begin:]])
+        found += self.Bytes[begin:]
+        return found
 
-
-_LARGE = 1 << 20
-"""Bytes of a vector from which on copying it once less is worth keeping it apart."""
 
 _SPARE = 1 << 14
 """Upper bound of the bytes besides tables: the header and alignment."""
@@ -627,7 +637,7 @@ def _payload(value: Table) -> Iterator[int]:
             if isinstance(element, Table):
                 yield _FIELD
                 yield from _payload(element)
-            elif isinstance(element, np.ndarray):
+            elif isinstance(element, np.ndarray | Pieces):
                 yield element.nbytes + _VECTOR + align
             elif isinstance(element, str):
                 # A character of UTF-8 takes 4 bytes at most.
@@ -667,11 +677,11 @@ def _write_reference(builder: Any, kind: _Kind, item: Any) -> int:
     if isinstance(kind, _String):
         return cast(int, builder.CreateString(item))
     if isinstance(kind, _Vector):
-        return _write_vector(builder, np.asarray(item), kind)
+        return _write_vector(builder, item, kind)
     if isinstance(kind, _Strings):
         places = [builder.CreateString(element) for element in item]
     elif isinstance(kind, _Blobs):
-        places = [_write_blob(builder, np.asarray(element), kind.align) for element in item]
+        places = [_write_blob(builder, element, kind.align) for element in item]
     else:
         places = [_write_table(builder, element) for element in item]
     builder.StartVector(4, len(places), 4)
@@ -680,18 +690,22 @@ def _write_reference(builder: Any, kind: _Kind, item: Any) -> int:
     return cast(int, builder.EndVector())
 
 
-def _write_blob(builder: Any, item: Array, align: int) -> int:
-    values = _exact(item, _BYTE)
+def _write_blob(builder: Any, item: Array | Pieces, align: int) -> int:
+    values = item if isinstance(item, Pieces) else _exact(np.asarray(item), _BYTE)
     # The terminating zero lies after the bytes, which are what has to be aligned.
-    builder.StartVector(1, values.size + 1, align)
+    builder.StartVector(1, values.nbytes + 1, align)
     builder.Place(0, flatbuffers.number_types.Uint8Flags)
     builder.place(values)
-    builder.vectorNumElems = values.size
+    builder.vectorNumElems = values.nbytes
     return cast(int, builder.EndVector())
 
 
-def _write_vector(builder: Any, item: Array, kind: _Vector) -> int:
-    values = _exact(item, kind.dtype)
+def _write_vector(builder: Any, item: Array | Pieces, kind: _Vector) -> int:
+    if isinstance(item, Pieces):
+        builder.StartVector(1, item.nbytes, kind.align)
+        builder.place(item)
+        return cast(int, builder.EndVector())
+    values = _exact(np.asarray(item), kind.dtype)
     members = kind.members or 1
     if kind.members and (values.ndim != 2 or values.shape[1] != members):
         raise ValueError(f"shape {values.shape} for a vector of structs of {members} members")

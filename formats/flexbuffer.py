@@ -21,6 +21,7 @@ import numpy as np
 
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
+from fitzroy.formats.pieces import Pieces
 
 
 class Type(IntEnum):
@@ -319,7 +320,7 @@ def _fits(kind: Type, value: int | float, width: int) -> bool:
 
 class _Writer:
     def __init__(self, align: int) -> None:
-        self.out = bytearray()
+        self.out = Pieces()
         self.align = align
 
     def pad(self, alignment: int, ahead: int = 0) -> None:
@@ -359,7 +360,7 @@ class _Writer:
         place = len(self.out)
         self.out += value.data
         if value.type is Type.STRING:
-            self.out.append(0)
+            self.out += b"\0"
         return _Stored(value.type, place, width)
 
     def key(self, key: bytes) -> _Stored:
@@ -437,11 +438,11 @@ def encode(value: Value, *, align: int = 1) -> bytes:
     Raises:
         ValueError: a value that a flexbuffer cannot hold.
     """
-    return bytes(encoded(value, align=align))
+    return encoded(value, align=align).joined()
 
 
-def encoded(value: Value, *, align: int = 1) -> bytearray:
-    """The same as `encode`, in the buffer that it was written to, which saves a copy."""
+def encoded(value: Value, *, align: int = 1) -> Pieces:
+    """The same as `encode`, as part of something larger that is yet to be joined."""
     writer = _Writer(align)
     root = writer.store(value)
     for width in _WIDTHS:

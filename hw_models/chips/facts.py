@@ -48,14 +48,16 @@ class Quantity(Generic[T]):
         # Without a value on the class, a dataclass takes the field for one without a default.
         if part is None:
             raise AttributeError(self._name)
-        return self.fact(part).value
+        value: T = part.__dict__[self._name].value
+        return value
 
     def __set__(self, part: Any, fact: Fact[T]) -> None:
         part.__dict__[self._name] = fact
 
     def fact(self, part: Any) -> Fact[T]:
         """The value of a part with its evidence."""
-        return cast(Fact[T], part.__dict__[self._name])
+        found: Fact[T] = part.__dict__[self._name]
+        return found
 
 
 class Part:

@@ -28,9 +28,11 @@ from fitzroy.hw_models.edgetpu.memory import (
 from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
     Numbers,
+    Order,
     Sequence,
+    as_array,
+    numbers,
     passed,
-    places,
     sequence,
     stretch,
 )
@@ -78,7 +80,7 @@ def _plan(
 ) -> ConversionPlan:
     wide = sequence(instruction.wide)
     total = len(narrow)
-    starts = _packed(narrow.begins(instruction.pack_level), total, most)
+    starts = _packed(as_array(narrow.begins(instruction.pack_level)), total, most)
     if len(starts) - 1 != len(wide):
         raise SimulationError(
             f"a conversion has {len(wide)} rows", reason=f"its words fill {len(starts) - 1}"
@@ -91,7 +93,7 @@ def _plan(
         if watcher.side is read:
             begins = narrow.begins(watcher.level)
         else:
-            begins = starts[wide.begins(watcher.level)]
+            begins = numbers(starts[as_array(wide.begins(watcher.level))])
         gates.append(Gate(watcher, begins, total))
     first = np.repeat(most * wide.addresses - starts[:-1], np.diff(starts))
     return ConversionPlan(
@@ -127,7 +129,7 @@ class NarrowToWideUnit:
         check_range(plan.narrow, NARROW_WORDS, "narrow word")
         producer = instruction.narrow_to_wide
         if producer is not None and producer.valid:
-            plan.ends = places(sequence(instruction.wide).ends(producer.level))
+            plan.ends = Order(instruction.wide).ends(producer.level)
         return plan
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
@@ -259,7 +261,7 @@ class WideToNarrowUnit:
             check_range(plan.narrow, NARROW_WORDS, "narrow word")
         producer = instruction.wide_to_narrow
         if producer is not None and producer.valid:
-            plan.ends = places(narrow.ends(producer.level))
+            plan.ends = narrow.ends(producer.level)
         return plan
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:

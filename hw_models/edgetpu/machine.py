@@ -779,7 +779,7 @@ class Machine:
             if place > position and kind == _Unit.INFEED:
                 self._turns.awake.update(_CONSUMERS)
             self._stream_positions[kind] = place
-            if place < len(plan.addresses):
+            if place < len(plan.order):
                 return
             queue.popleft()
             self._stream_positions[kind] = 0

@@ -25,7 +25,6 @@ from fitzroy.hw_models.edgetpu.sequence import (
     Numbers,
     gates,
     passed,
-    places,
     sequence,
     stretch,
 )
@@ -154,9 +153,7 @@ class MeshUnit:
                 HalfPlan(
                     walk.addresses,
                     gates((w, walk) for w in instruction.wait if w is not None and w.side is side),
-                    places(walk.ends(producer.level))
-                    if producer is not None and producer.valid
-                    else None,
+                    walk.ends(producer.level) if producer is not None and producer.valid else None,
                 )
             )
         return MeshPlan(*halves)

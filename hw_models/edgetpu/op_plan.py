@@ -18,10 +18,10 @@ from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
     Numbers,
+    Order,
     Sequence,
     gates,
     loops,
-    places,
     sequence,
 )
 from fitzroy.hw_models.isa.fields import Opcode
@@ -202,7 +202,7 @@ def plan(op: TensorOp) -> OpPlan:
     budget.demand(
         space.steps * _STEP_BYTES, f"the order of a tensor operation of {space.steps} steps"
     )
-    walk = sequence(space)
+    walk = Order(space)
     steps = len(walk)
     c = _operand(op, "c", steps)
     d = None if op.accumulate else _operand(op, "d", steps)
@@ -222,7 +222,7 @@ def plan(op: TensorOp) -> OpPlan:
     else:
         runs = np.array([0, steps], np.int64)
         if op.d is not None and op.d.fifo_step:
-            runs = np.append(sequence(op.d).begins(op.d.fifo_dim), steps)
+            runs = np.array([*sequence(op.d).begins(op.d.fifo_dim), steps], np.int64)
         begins = ends = np.ones(len(runs) - 1, bool)
     blocks, count = np.zeros(len(runs) - 1, np.int64), 1
     # Blocks do not matter to an operation that has nothing of its own for each.
@@ -310,15 +310,15 @@ def _operand(op: TensorOp, name: str, steps: int) -> Array:
 
 
 def _ends(walk: Sequence | None, level: int) -> Numbers | None:
-    return None if walk is None else places(walk.ends(level))
+    return None if walk is None else walk.ends(level)
 
 
-def _parameter_ends(op: TensorOp, walk: Sequence) -> Numbers | None:
+def _parameter_ends(op: TensorOp, walk: Order) -> Numbers | None:
     if op.parameters is None or not op.parameters.valid:
         return None
-    own = walk if op.c is None else sequence(op.c)
+    own = walk if op.c is None else Order(op.c)
     # A single address stands for all steps.
-    return places(own.ends(op.parameters.level)) if len(own) == len(walk) else [len(walk)]
+    return own.ends(op.parameters.level) if len(own) == len(walk) else [len(walk)]
 
 
 def _outside(numbers: Array, count: int) -> bool:

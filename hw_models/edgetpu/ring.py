@@ -23,7 +23,6 @@ from fitzroy.hw_models.edgetpu.sequence import (
     Numbers,
     gates,
     passed,
-    places,
     sequence,
     stretch,
 )
@@ -139,8 +138,8 @@ class RingProduceUnit:
         return RingPlan(
             rows.addresses,
             gates((watcher, rows) for watcher in instruction.wait),
-            places(rows.ends(write.level)) if write is not None and write.valid else None,
-            places(rows.ends(token.level)) if token is not None and token.valid else None,
+            rows.ends(write.level) if write is not None and write.valid else None,
+            rows.ends(token.level) if token is not None and token.valid else None,
         )
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
@@ -204,7 +203,7 @@ class RingConsumeUnit:
         return RingPlan(
             rows.addresses,
             gates((watcher, rows) for watcher in instruction.wait),
-            places(rows.ends(read.level)) if read is not None and read.valid else None,
+            rows.ends(read.level) if read is not None and read.valid else None,
         )
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import abc
@@ -24,12 +25,33 @@ Numbers = abc.Sequence[int]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Sequence:
+class Order:
+    """In which order an engine handles elements, without their addresses.
+
+    Attributes:
+        traversal: their traversal.
+    """
+
+    traversal: Traversal
+
+    def __len__(self) -> int:
+        return self.traversal.steps
+
+    def begins(self, level: int) -> Numbers:
+        """Where each iteration of a level begins, with the prefix that belongs to it."""
+        return _iterations(self.traversal, level, 0)[:-1]
+
+    def ends(self, level: int) -> Numbers:
+        """Position after the last element of each iteration of a level."""
+        return _iterations(self.traversal, level, 0)[1:]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sequence(Order):
     """The elements of a traversal in the order in which an engine handles them.
 
     Attributes:
         addresses: int64[n], prefixes included.
-        traversal: the traversal.
         main: positions of the elements that are not prefix, None if all are.
         words: elements of a prefix.
         level: dimensions 0 to `level` make the run that a prefix precedes.
@@ -37,7 +59,6 @@ class Sequence:
     """
 
     addresses: Array
-    traversal: Traversal
     main: Array | None = None
     words: int = 0
     level: int = 0
@@ -51,22 +72,21 @@ class Sequence:
         """Bytes of its arrays."""
         return self.addresses.nbytes + (0 if self.main is None else self.main.nbytes)
 
-    def begins(self, level: int) -> Array:
+    def begins(self, level: int) -> Numbers:
         """Where each iteration of a level begins, with the prefix that belongs to it."""
-        first: Array = _iterations(self.traversal, level, self.partial_dim)[:-1]
+        first = _iterations(self.traversal, level, self.partial_dim)[:-1]
         if self.main is None:
             return first
         # A prefix stands before the first element of a run.
         runs = _iterations(self.traversal, self.level + 1, self.partial_dim)[:-1]
-        begins: Array = self.main[first] - np.where(np.isin(first, runs), self.words, 0)
-        return begins
+        places = as_array(first)
+        heads = places % runs.step == 0 if isinstance(runs, range) else np.isin(places, runs)
+        return numbers(self.main[places] - np.where(heads, self.words, 0))
 
-    def ends(self, level: int) -> Array:
+    def ends(self, level: int) -> Numbers:
         """Position after the last element of each iteration of a level."""
-        last: Array = _iterations(self.traversal, level, self.partial_dim)[1:]
-        if self.main is not None:
-            last = self.main[last - 1] + 1
-        return last
+        last = _iterations(self.traversal, level, self.partial_dim)[1:]
+        return last if self.main is None else numbers(self.main[as_array(last) - 1] + 1)
 
 
 @kept(_KEPT_BYTES, lambda found: found.nbytes)
@@ -78,13 +98,11 @@ def sequence(traversal: Traversal, prefix: Prefix | None = None, partial_dim: in
         CapacityError: more of them than the budget has room for.
     """
     if prefix is None or not prefix.enabled:
-        return Sequence(
-            traversal.addresses(partial_dim=partial_dim), traversal, partial_dim=partial_dim
-        )
+        addresses = traversal.addresses(partial_dim=partial_dim)
+        return Sequence(traversal, addresses, partial_dim=partial_dim)
     addresses, main = traversal.prefixed(prefix)
-    return Sequence(
-        addresses, traversal, np.flatnonzero(main), prefix.words, prefix.level, partial_dim
-    )
+    places = np.flatnonzero(main)
+    return Sequence(traversal, addresses, places, prefix.words, prefix.level, partial_dim)
 
 
 def loops(counts: tuple[int, ...], part: int, part_dim: int) -> Traversal:
@@ -92,16 +110,23 @@ def loops(counts: tuple[int, ...], part: int, part_dim: int) -> Traversal:
     return Traversal(0, tuple(Dim(count, 0) for count in counts), 0, 0, 0, part, part_dim, 0)
 
 
-@kept(_KEPT_BYTES, lambda bounds: bounds.nbytes)
-def _iterations(traversal: Traversal, level: int, partial_dim: int) -> Array:
+def _iterations(traversal: Traversal, level: int, partial_dim: int) -> Numbers:
     """Bounds of the iterations of a level, among the elements that are not prefix."""
-    counts = [dim.count for dim in traversal.dims]
-    inner = int(np.prod(counts[:level], dtype=np.int64))
-    total = traversal.iterations(level)
-    if not traversal.part_dim:
-        return np.arange(total + 1, dtype=np.int64) * inner
+    if traversal.part_dim:
+        shorter = traversal.part_count <= traversal.dims[0].count
+        if shorter and level == partial_dim == 0:
+            # Every element is an iteration.
+            return range(traversal.steps + 1)
+        return _uneven(traversal, level, partial_dim)
+    inner = math.prod([dim.count for dim in traversal.dims[:level]])
+    return range(0, traversal.iterations(level) * inner + 1, inner)
+
+
+@kept(_KEPT_BYTES, lambda bounds: 8 * len(bounds))
+def _uneven(traversal: Traversal, level: int, partial_dim: int) -> Numbers:
+    """Bounds of iterations of which some are shorter or longer than others."""
     run = traversal.runs(level, partial_dim=partial_dim)
-    return np.concatenate([[0], np.flatnonzero(np.diff(run)) + 1, [len(run)]])
+    return numbers(np.concatenate([[0], np.flatnonzero(np.diff(run)) + 1, [len(run)]]))
 
 
 def stretch(numbers: Array) -> slice | Array:
@@ -129,28 +154,35 @@ class Gate:
         end: number of elements.
     """
 
-    __slots__ = ("_begins", "_end", "_step", "begins", "flag", "watcher")
+    __slots__ = ("_array", "_end", "_step", "flag", "positions", "watcher")
 
-    def __init__(self, watcher: Watcher, begins: Array, end: int) -> None:
+    def __init__(self, watcher: Watcher, begins: Numbers, end: int) -> None:
         self.watcher = watcher
-        self.begins = begins
+        self.positions = begins
         self.flag = watcher.flag
+        self._array: Array | None = None
         self._end = end
-        self._begins = numbers(begins)
         self._step = 0
-        if isinstance(self._begins, range) and self._begins.start == 0:
+        if isinstance(begins, range) and begins.start == 0:
             # Most iterations have one size, so that no search is needed.
-            self._step = self._begins.step if len(begins) > 1 else end
+            self._step = begins.step if len(begins) > 1 else end
+
+    @property
+    def begins(self) -> Array:
+        """Positions of the iterations, int64[n]."""
+        if self._array is None:
+            self._array = as_array(self.positions)
+        return self._array
 
     def _index(self, position: int) -> int:
         """Number of the first iteration that begins at a position or after it."""
         if self._step:
             return -(-position // self._step)
-        return bisect_left(self._begins, position)
+        return bisect_left(self.positions, position)
 
     def limit(self, value: int, position: int) -> int:
         """How far the engine may go from a position while the flag has a value."""
-        step, begins, watcher = self._step, self._begins, self.watcher
+        step, begins, watcher = self._step, self.positions, self.watcher
         index = -(-position // step) if step else bisect_left(begins, position)
         if index >= len(begins):
             return self._end
@@ -171,7 +203,7 @@ class Gate:
         return self.watcher.threshold + self.watcher.increment * self._index(position)
 
 
-def gates(watchers: Iterable[tuple[Watcher | None, Sequence]]) -> tuple[Gate, ...]:
+def gates(watchers: Iterable[tuple[Watcher | None, Order]]) -> tuple[Gate, ...]:
     """Gates of the watchers that are there and on, each with the elements that it holds back."""
     return tuple(
         Gate(watcher, walk.begins(watcher.level), len(walk))
@@ -195,11 +227,6 @@ def as_array(positions: abc.Sequence[int] | Array) -> Array:
     if isinstance(positions, range):
         return np.arange(positions.start, positions.stop, positions.step)
     return np.asarray(positions, np.int64)
-
-
-def places(ends: Array | None) -> Numbers | None:
-    """Positions at which a flag counts, as numbers."""
-    return None if ends is None else numbers(ends)
 
 
 def passed(ends: Numbers | None, before: int, after: int) -> int:

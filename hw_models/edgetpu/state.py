@@ -77,5 +77,5 @@ def total_of(plan: Any) -> int:
         case MeshPlan():
             return len(plan.send.words) + len(plan.receive.words)
         case StreamPlan():
-            return len(plan.addresses)
+            return len(plan.order)
     return 0

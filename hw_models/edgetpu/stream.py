@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.course import Move
 from fitzroy.hw_models.edgetpu.latitude import Latitude
 from fitzroy.hw_models.edgetpu.ring import Ring, Rows
-from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, gates, passed, places, sequence
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, Order, gates, passed, sequence
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word
 from fitzroy.hw_models.isa.fields import ScalarFlag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
@@ -110,25 +110,30 @@ def joined(parts: Sequence[Array]) -> Array:
     )
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class StreamPlan:
     """A stream instruction with its element order.
 
     Attributes:
-        addresses: buffer address of each unit.
+        order: the order of units.
         gates: watchers, at positions of units.
         ends: positions at which the unit's flag counts.
         tokens: positions at which the ring token counts.
     """
 
-    addresses: Array
+    order: Order
     gates: tuple[Gate, ...]
     ends: Numbers | None
     tokens: Numbers | None = None
 
+    @cached_property
+    def addresses(self) -> Array:
+        """Buffer address of each unit, int64[n]: of use to who moves data."""
+        return sequence(self.order.traversal).addresses
+
     def limit(self, flags: list[int], position: int) -> int:
         """How far the unit may go as far as flags are concerned."""
-        end = len(self.addresses)
+        end = len(self.order)
         for gate in self.gates:
             end = min(end, gate.limit(flags[gate.flag], position))
         return end
@@ -150,7 +155,7 @@ def stream_plan(instruction: Pop | Infeed | Outfeed) -> StreamPlan:
             f"{instruction.op.name.lower()} moves {count} units",
             reason=f"at most {MOST_UNITS} are simulated",
         )
-    units = sequence(instruction.buffer)
+    units = Order(instruction.buffer)
     token = None
     match instruction:
         case Pop():
@@ -160,10 +165,10 @@ def stream_plan(instruction: Pop | Infeed | Outfeed) -> StreamPlan:
         case Outfeed():
             producer = instruction.outfed
     return StreamPlan(
-        units.addresses,
+        units,
         gates((watcher, units) for watcher in instruction.wait),
-        places(units.ends(producer.level)) if producer is not None and producer.valid else None,
-        places(units.ends(token.level)) if token is not None and token.valid else None,
+        units.ends(producer.level) if producer is not None and producer.valid else None,
+        units.ends(token.level) if token is not None and token.valid else None,
     )
 
 
@@ -262,7 +267,7 @@ class InfeedUnit:
         size = WORD_BYTES * instruction.row_words
         whole = len(self._known) // size
         sent = [self._rows(instruction, whole, size)] if whole else []
-        if end == len(plan.addresses) and len(self._known):
+        if end == len(plan.order) and len(self._known):
             sent.append(self._rows(instruction, 1, len(self._known)))
 
         def move() -> None:
@@ -356,7 +361,7 @@ class OutfeedUnit:
             return position
         size = (end - position) * unit
         known, self._known = self._known[:size], self._known[size:]
-        done = end == len(plan.addresses)
+        done = end == len(plan.order)
         if done:
             # The unused end of the last row is dropped.
             self._known = self._known[:0]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats import test_darwinn, test_tflite
 from tests.support import corpus, corpus_models, need_litert
-from tests.work import calls_at_most
+from tests.work import calls_at_most, memory_of
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
@@ -560,6 +560,17 @@ def test_parts_of_a_model_are_embedded() -> None:
     assert (again.buffers or [])[metadata.buffer].data is not None
     [signature] = list(again.signature_defs or ())
     assert [item.tensor_index for item in signature.outputs or ()] == [4]
+
+
+def test_what_is_large_in_a_package_is_copied_once() -> None:
+    main = darwinn.read_package(package()).main
+    large = dataclasses.replace(main, parameters=np.zeros(8 << 20, np.uint8))
+    with memory_of() as memory:
+        pieces = darwinn.package_pieces(darwinn.PackageFile(executables=[large]))
+        segment = dataclasses.replace(part(1, 3), package=pieces)
+        size = len(tflite.write_model(custom_op.embed(chain(6), [segment])))
+    # Room for the file is reserved, but takes memory only where something is written.
+    assert memory.peak < 2.1 * size
 
 
 def test_operators_that_nobody_reads_any_more_go_away() -> None:

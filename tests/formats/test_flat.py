@@ -15,7 +15,7 @@ from tests.work import calls_at_most, memory_of
 
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
-from fitzroy.formats import flat
+from fitzroy.formats import flat, pieces
 from fitzroy.formats.flat import (
     Table,
     UnknownMember,
@@ -211,7 +211,8 @@ def test_vectors_that_are_kept_apart_are_where_they_belong(
         branches=[Branch(wide=np.arange(99), halves=np.arange(7, dtype=np.int16), names=["two"])],
     )
     wanted = flat.encode(root)
-    monkeypatch.setattr(flat, "_LARGE", large)
+    for module in (flat, pieces):
+        monkeypatch.setattr(module, "LARGE", large)
     assert flat.encode(root) == wanted
 
 

@@ -8,11 +8,11 @@ time runs at the rate.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import pairwise, repeat
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Holds:
     @classmethod
     def by(cls, maker: int, positions: Array, times: Array, cause: str) -> Holds:
         """Waits that one maker ends."""
-        return cls(positions, times, np.full(len(positions), maker, np.int32), cause)
+        return cls(positions, times, _same(maker, len(positions)), cause)
 
     def each(self) -> Iterable[Hold]:
         """One by one."""
@@ -74,58 +74,66 @@ Held = Hold | Holds
 """What an engine waits for, before one position or before many."""
 
 
-class Waits:
+@dataclass(frozen=True, eq=False, slots=True)
+class Ended:
     """Waits that are over, in order of time.
 
     Attributes:
-        times: when each ended.
-        makers: who ended it.
-        causes: what was waited for.
+        times: float64[n], when each ended.
+        makers: int32[n], who ended it.
+        causes: numbers of what was waited for, integers[n].
+        names: what was waited for, by these numbers.
+    """
+
+    times: Array
+    makers: Array
+    causes: Array
+    names: Sequence[str]
+
+
+class Waits:
+    """Waits that are over, in order of time.
+
+    What is added together stays together: most waits are only ever summed up.
+
+    Attributes:
         cycles: how long all of them took, by cause.
     """
 
-    __slots__ = ("causes", "cycles", "makers", "times")
+    __slots__ = ("_parts", "cycles")
 
     def __init__(self) -> None:
-        self.times = array("d")
-        self.makers = array("i")
-        self.causes: list[str] = []
         self.cycles: dict[str, float] = {}
+        self._parts: list[tuple[float, int, str] | Ended] = []
 
     @classmethod
-    def of(
-        cls, times: Array, lengths: Array, makers: Array, causes: Array, names: Sequence[str]
-    ) -> Waits:
-        """Many, by their columns.
-
-        Args:
-            times: float64[n], when each ended.
-            lengths: float64[n], how long each took.
-            makers: int32[n], who ended it.
-            causes: int64[n], numbers of causes, whose names differ.
-            names: the causes.
-        """
+    def of(cls, ended: Ended, lengths: Array) -> Waits:
+        """Many, which took float64[n] cycles."""
         waits = cls()
-        waits.times.frombytes(times.tobytes())
-        waits.makers.frombytes(makers.tobytes())
-        waits.causes += np.array(names, object)[causes].tolist()
-        cycles = np.bincount(causes, lengths, len(names)).tolist()
-        waits.cycles = {name: length for name, length in zip(names, cycles, strict=True) if length}
+        if len(lengths):
+            names = ended.names
+            if len(names) == 1:
+                waits.cycles[names[0]] = float(np.add.accumulate(lengths)[-1])
+            else:
+                cycles = np.bincount(ended.causes, lengths, len(names)).tolist()
+                waits.cycles = {
+                    name: length for name, length in zip(names, cycles, strict=True) if length
+                }
+            waits._parts.append(ended)
         return waits
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
 
     def add(self, time: float, length: float, maker: int, cause: str) -> None:
         """One that ended at a time."""
-        self.times.append(time)
-        self.makers.append(maker)
-        self.causes.append(cause)
+        self._parts.append((time, maker, cause))
         self.cycles[cause] = self.cycles.get(cause, 0.0) + length
 
     def update(self, others: Waits) -> None:
         """All of somebody else."""
-        if others.times:
-            self.times += others.times
-            self.makers += others.makers
-            self.causes += others.causes
+        if others._parts:
+            self._parts += others._parts
             for cause, length in others.cycles.items():
                 self.cycles[cause] = self.cycles.get(cause, 0.0) + length
 
@@ -135,18 +143,52 @@ class Waits:
         other.update(self)
         return other
 
+    def ended(self, names: list[str]) -> Iterator[tuple[Array, Array, Array]]:
+        """Times, makers and numbers of causes, part by part.
 
-def joined(every: Sequence[Waits], but: int) -> Waits:
+        Args:
+            names: names by number; those that are missing are added.
+        """
+        few: list[tuple[float, int, int]] = []
+        for part in self._parts:
+            if isinstance(part, Ended):
+                yield from _alone(few)
+                few.clear()
+                numbers = np.array([_number(names, name) for name in part.names])
+                yield part.times, part.makers, numbers[part.causes]
+            else:
+                time, maker, cause = part
+                few.append((time, maker, _number(names, cause)))
+        yield from _alone(few)
+
+
+def _same(number: int, count: int) -> Array:
+    """A number as often as that, int32[count], which takes the memory of one."""
+    return np.ndarray((count,), np.int32, np.array([number], np.int32), 0, (0,))
+
+
+def _alone(few: Sequence[tuple[float, int, int]]) -> Iterator[tuple[Array, Array, Array]]:
+    if few:
+        times, makers, causes = zip(*few, strict=True)
+        yield np.array(times), np.array(makers, np.int32), np.array(causes)
+
+
+def _number(names: list[str], name: str) -> int:
+    if name not in names:
+        names.append(name)
+    return names.index(name)
+
+
+def joined(every: Sequence[Waits], but: int) -> Ended:
     """Waits of several that go on side by side, in order of time, without those that one ended."""
-    times = np.concatenate([np.asarray(waits.times) for waits in every])
-    makers = np.concatenate([np.asarray(waits.makers) for waits in every])
-    names = [*dict.fromkeys(cause for waits in every for cause in waits.causes)]
-    numbers = {name: number for number, name in enumerate(names)}
-    causes = np.array([numbers[cause] for waits in every for cause in waits.causes], np.int64)
+    names: list[str] = []
+    parts = [part for waits in every for part in waits.ended(names)]
+    if not parts:
+        return Ended(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int64), names)
+    times, makers, causes = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(times, kind="stable")
     order = order[makers[order] != but]
-    nothing = np.zeros(len(order))
-    return Waits.of(times[order], nothing, makers[order], causes[order], names)
+    return Ended(times[order], makers[order], causes[order], names)
 
 
 _NONE = Waits()
@@ -157,6 +199,11 @@ def shifted(positions: Sequence[int], distance: int) -> Positions:
     if len(positions) <= _FEW:
         return [position + distance for position in positions]
     return as_array(positions) + distance
+
+
+def plain(numbers: Times) -> Sequence[Any]:
+    """Numbers as Python's, without a copy of many."""
+    return numbers.data if isinstance(numbers, np.ndarray) else numbers
 
 
 def later(times: Times, delay: float) -> Times:
@@ -178,50 +225,79 @@ class History:
         maker: number of the node that set it.
     """
 
-    __slots__ = ("_base", "_makers", "_start", "_times")
+    __slots__ = ("_base", "_firsts", "_latest", "_runs", "_start", "counted")
 
     def __init__(self, value: int = 0, time: float = 0.0, maker: int = NOBODY) -> None:
+        self.counted = 0
+        """How often the flag has counted since it was set."""
         self._base = value
         self._start = (time, maker)
-        self._times = array("d")
-        self._makers = array("i")
+        self._latest = time
+        # Times that one maker counted one after the other, and counts before each.
+        self._runs: list[tuple[Sequence[float], int]] = []
+        self._firsts: list[int] = []
 
     @property
     def value(self) -> int:
         """The value after all that is known to have happened."""
-        return self._base + len(self._times)
+        return self._base + self.counted
 
     @property
     def latest(self) -> float:
         """When it reached that value."""
-        return self._times[-1] if self._times else self._start[0]
+        return self._latest
 
     def is_set_to(self, value: int, time: float) -> bool:
         """Whether it has only been set, to this value at this time."""
-        return not self._times and self._base == value and self._start[0] == time
+        return not self.counted and self._base == value and self._start[0] == time
 
     def extend(self, times: Times, maker: int) -> None:
         """The flag counts at these times, which do not decrease."""
-        late = self._times and times[0] < self._times[-1]
-        if isinstance(times, np.ndarray):
-            self._times.frombytes(times.tobytes())
-        else:
-            self._times.extend(times)
-        self._makers += array("i", (maker,)) * len(times)
-        if late:
+        if self.counted and times[0] < self._latest:
             # Several makers of one flag, known one after the other.
-            order = np.argsort(self._times, kind="stable")
-            self._times = array("d", np.asarray(self._times)[order])
-            self._makers = array("i", np.asarray(self._makers)[order])
+            before, makers = self._between(0, self.counted)
+            every = np.concatenate((before, times))
+            makers = np.append(makers, np.full(len(times), maker, np.int32))
+            order = np.argsort(every, kind="stable")
+            self._rewrite(every[order], makers[order])
+        else:
+            self._append(times, maker)
 
-    @property
-    def counted(self) -> int:
-        """How often the flag has counted since it was set."""
-        return len(self._times)
+    def _append(self, times: Times, maker: int) -> None:
+        run = plain(times)
+        self._firsts.append(self.counted)
+        self._runs.append((run, maker))
+        self.counted += len(run)
+        self._latest = run[-1]
+
+    def _rewrite(self, times: Array, makers: Array) -> None:
+        """Replace everything that has been counted."""
+        self.counted, self._runs, self._firsts = 0, [], []
+        ends = [*(np.flatnonzero(np.diff(makers)) + 1).tolist(), len(makers)]
+        for first, end in pairwise([0, *ends]):
+            self._append(times[first:end], int(makers[first]))
+
+    def _between(self, first: int, end: int) -> tuple[Array, Array]:
+        """When counts from one to another happened, and who made them: float64[n], int32[n]."""
+        number = bisect_right(self._firsts, first) - 1
+        times, makers, sizes = list[Array](), list[int](), list[int]()
+        while first < end:
+            run, maker = self._runs[number]
+            offset = first - self._firsts[number]
+            part = np.asarray(run[offset : offset + end - first])
+            times.append(part)
+            makers.append(maker)
+            sizes.append(len(part))
+            first += len(part)
+            number += 1
+        if len(times) == 1:
+            return times[0], _same(makers[0], sizes[0])
+        return np.concatenate(times), np.repeat(np.array(makers, np.int32), sizes)
 
     def when(self, counts: Array) -> Array:
-        """When counts happened that are known, by their numbers int64[n]: float64[n]."""
-        found: Array = np.asarray(self._times)[counts]
+        """When counts happened that are known, by their numbers int64[n] in order: float64[n]."""
+        first = int(counts[0])
+        found: Array = self._between(first, int(counts[-1]) + 1)[0][counts - first]
         return found
 
     def promise(
@@ -240,20 +316,28 @@ class History:
         first, last = bisect_left(begins, position), bisect_left(begins, end)
         watcher = gate.watcher
         short = -distance(self.value, watcher.threshold + watcher.increment * first)
-        counts = len(self._times) + short - 1 + watcher.increment * np.arange(last - first)
+        counts = self.counted + short - 1 + watcher.increment * np.arange(last - first)
         before = as_array(begins[first:last]) + shift
         return Promise(self, counts, np.asarray(chain.done(before)))
 
     def copy(self) -> History:
         """A history that goes on by itself."""
         other = History(self._base, *self._start)
-        other._times, other._makers = self._times[:], self._makers[:]
+        other.counted, other._latest = self.counted, self._latest
+        other._runs, other._firsts = self._runs[:], self._firsts[:]
         return other
 
     def reached(self, value: int) -> tuple[float, int]:
         """When the flag reached a value, not above the present one, and who made it."""
-        index = value - self._base - 1
-        return self._start if index < 0 else (self._times[index], self._makers[index])
+        return self._count(value - self._base - 1)
+
+    def _count(self, index: int) -> tuple[float, int]:
+        """When a count happened, and who made it; below 0, those of the first value."""
+        if index < 0:
+            return self._start
+        number = bisect_right(self._firsts, index) - 1
+        run, maker = self._runs[number]
+        return run[index - self._firsts[number]], maker
 
     def holds(
         self, gate: Gate, begins: Numbers, position: int, end: int, clock: float, cause: str
@@ -277,8 +361,7 @@ class History:
             return [], end
         watcher = gate.watcher
         threshold, increment = watcher.threshold, watcher.increment
-        value = len(self._times) + self._base
-        ahead = distance(value, threshold + increment * first)
+        ahead = distance(self._base + self.counted, threshold + increment * first)
         if ahead < 0:
             return [], begins[first]
         if increment > 0:
@@ -288,17 +371,14 @@ class History:
             known = first + 1 if increment else last
         if known < last:
             last, end = known, begins[known]
-        index = value - ahead - self._base - 1
+        index = self.counted - ahead - 1
         if not increment:
             last = first + 1
-        elif last - first > _FEW and self._times:
+        elif last - first > _FEW and self.counted:
             return self._many(begins[first:last], index, increment, clock, cause), end
         found: list[Hold] = []
         for number in range(first, last):
-            if index < 0:
-                time, maker = self._start
-            else:
-                time, maker = self._times[index], self._makers[index]
+            time, maker = self._count(index)
             if time > clock:
                 found.append((begins[number], time, maker, cause))
             index += increment
@@ -306,17 +386,23 @@ class History:
 
     def _many(
         self, begins: Sequence[int], index: int, increment: int, clock: float, cause: str
-    ) -> Sequence[Held]:
+    ) -> list[Held]:
         """The holds of many iterations, of which the first waits for a count."""
-        where = index + increment * np.arange(len(begins))
-        counted, known = where >= 0, np.maximum(where, 0)
+        found: list[Held] = []
+        early = len(range(index, 0, increment))
         start, maker = self._start
-        times = np.where(counted, np.asarray(self._times)[known], start)
-        late = times > clock
-        if not late.any():
-            return ()
-        makers = np.where(counted, np.asarray(self._makers)[known], np.int32(maker))
-        return (Holds(as_array(begins)[late], times[late], makers[late], cause),)
+        if early and start > clock:
+            found += [(begin, start, maker, cause) for begin in begins[:early]]
+        begins, index = begins[early:], index + early * increment
+        if begins and self._latest > clock:
+            last = index + (len(begins) - 1) * increment
+            times, makers = self._between(index, last + 1)
+            times, makers = times[::increment], makers[::increment]
+            late = int(np.searchsorted(times, clock, side="right"))
+            if late < len(times):
+                places = as_array(begins[late:])
+                found.append(Holds(places, times[late:], makers[late:], cause))
+        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -360,18 +446,25 @@ class Histories:
         rows = self._rows
         return rows.count(rows[0]) == len(rows)
 
-    def set(self, owner: int, value: int, time: float, maker: int) -> None:
-        """The flag of an owner is set; owners whose flags are set alike share the history."""
-        for history in self._rows:
-            if history.is_set_to(value, time):
-                self._rows[owner] = history
-                return
-        self._rows[owner] = History(value, time, maker)
+    def set(self, owners: Sequence[int], value: int, time: float, maker: int) -> None:
+        """The flag of some owners is set; owners whose flags are set alike share the history."""
+        rows = self._rows
+        if len(owners) == len(rows):
+            self._rows = [History(value, time, maker)] * len(rows)
+            return
+        several = dict.fromkeys(rows)
+        alike = (history for history in several if history.is_set_to(value, time))
+        history = next(alike, None) or History(value, time, maker)
+        for owner in owners:
+            rows[owner] = history
 
     def extend(self, owners: Sequence[int], times: Times, maker: int) -> None:
         """The flag counts."""
         rows = self._rows
         first = rows[owners[0]]
+        if len(owners) == len(rows) and self.alike:
+            first.extend(times, maker)
+            return
         if all(rows[owner] is first for owner in owners):
             groups: list[Sequence[int]] = [owners]
         else:
@@ -398,6 +491,10 @@ class Histories:
 
     def forget(self, time: float, maker: int) -> None:
         """Let owners whose flags have one value, and had it at a time, share a history."""
+        if self.alike:
+            if self._rows[0].latest <= time:
+                self.set(range(len(self._rows)), self._rows[0].value, time, maker)
+            return
         fresh: dict[int, History] = {}
         for owner, history in enumerate(self._rows):
             if history.latest <= time:
@@ -438,6 +535,9 @@ class Chain:
             rate: cycles of an element.
             holds: what it waits for, in any order.
         """
+        chain = cls(first, end, rate, (first,), (clock,))
+        if not holds:
+            return chain
         few: list[Hold] = []
         many: list[Holds] = []
         for held in holds:
@@ -445,9 +545,9 @@ class Chain:
                 many.append(held)
             else:
                 few.append(held)
-        chain = cls(first, end, rate, [first], [clock])
         if sum([len(held.positions) for held in many]) > _FEW:
-            chain._wait_often(few, many)
+            if not chain._wait_always(few, many):
+                chain._wait_often(few, many)
         elif many:
             chain._wait([*few, *(hold for held in many for hold in held.each())])
         elif few:
@@ -456,15 +556,20 @@ class Chain:
 
     def _wait(self, holds: Sequence[Hold]) -> None:
         """Take account of holds, one after the other."""
-        positions, starts = array("q", self.positions), array("d", self.starts)
+        positions, starts = [*self.positions], [*self.starts]
         place, start, rate = self.first, starts[0], self.rate
-        before, waits = Waits(), Waits()
+        before = waits = _NONE
         for position, time, maker, cause in sorted(holds):
             if position >= self.end:
                 break
             ready = start + (position - place) * rate
             if time > ready:
-                (waits if position > self.first else before).add(time, time - ready, maker, cause)
+                if position > self.first:
+                    waits = waits or Waits()
+                    waits.add(time, time - ready, maker, cause)
+                else:
+                    before = before or Waits()
+                    before.add(time, time - ready, maker, cause)
                 place, start = position, time
                 if positions[-1] == position:
                     starts[-1] = time
@@ -473,29 +578,70 @@ class Chain:
                     starts.append(time)
         self.positions, self.starts, self.before, self.waits = positions, starts, before, waits
 
+    def _wait_always(self, few: Sequence[Hold], many: Sequence[Holds]) -> bool:
+        """Take account of holds if every element waits for one, and for no other.
+
+        So it is with what comes from a host, which is slower than all that handles it.
+
+        Returns:
+            Whether that is so; if not, nothing is taken account of.
+        """
+        main = max(many, key=lambda held: len(held.positions))
+        count = self.end - self.first
+        if len(main.positions) != count or main.positions[0] != self.first:
+            return False
+        times, clock = main.times, self.starts[0]
+        wanted = times - np.arange(count) * self.rate if self.rate else times
+        lengths = np.empty(count)
+        lengths[0] = wanted[0] - clock
+        np.subtract(wanted[1:], wanted[:-1], lengths[1:])
+        if lengths.min() <= _GRID:
+            return False
+        ready = np.concatenate(([clock], times[:-1] + self.rate))
+        if any(hold[1] > ready[hold[0] - self.first] for hold in few if hold[0] < self.end):
+            return False
+        for held in many:
+            if held is not main:
+                inside = int(np.searchsorted(held.positions, self.end))
+                if (held.times[:inside] > ready[held.positions[:inside] - self.first]).any():
+                    return False
+        causes = _same(0, count)
+        self.before, self.waits = (
+            Waits.of(Ended(times[part], main.makers[part], causes[part], (main.cause,)), length)
+            for part, length in ((slice(1), lengths[:1]), (slice(1, None), lengths[1:]))
+        )
+        self.positions, self.starts = range(self.first, self.end), plain(times)
+        return True
+
     def _wait_often(self, few: Sequence[Hold], many: Sequence[Holds]) -> None:
         """Take account of many holds at once."""
         positions, times, makers, causes, names = _columns(few, many)
         order = np.lexsort((times, positions))
-        order = order[: np.searchsorted(positions[order], self.end)]
-        positions, times = positions[order], times[order]
+        positions, times, makers = positions[order], times[order], makers[order]
+        causes = causes[order]
+        inside = slice(int(np.searchsorted(positions, self.end)))
+        positions, times = positions[inside], times[inside]
         # When the first element would have to begin, were this the only hold.
-        wanted = times - (positions - self.first) * self.rate
+        wanted = times - (positions - self.first) * self.rate if self.rate else times
         before = np.maximum.accumulate(np.concatenate((self.starts, wanted)))[:-1]
         late = np.rint(wanted / _GRID) > np.rint(before / _GRID)
-        order, positions, times = order[late], positions[late], times[late]
-        lengths, makers, causes = (wanted - before)[late], makers[order], causes[order]
+        lengths, makers, causes = wanted - before, makers[inside], causes[inside]
+        if not late.all():
+            positions, times, lengths = positions[late], times[late], lengths[late]
+            makers, causes = makers[late], causes[late]
         start = int(np.searchsorted(positions, self.first, side="right"))
         self.before, self.waits = (
-            Waits.of(times[part], lengths[part], makers[part], causes[part], names)
+            Waits.of(Ended(times[part], makers[part], causes[part], names), lengths[part])
             for part in (slice(start), slice(start, None))
         )
         if start:
             self.starts = [float(times[start - 1])]
+        positions, times = positions[start:], times[start:]
         # Of waits before one element, the last one decides.
-        last = np.flatnonzero(np.diff(positions[start:], append=self.end)) + start
-        self.positions = array("q", np.append(self.first, positions[last]).tobytes())
-        self.starts = array("d", np.append(self.starts, times[last]).tobytes())
+        last = np.flatnonzero(np.diff(positions, append=self.end))
+        positions, times = positions[last], times[last]
+        self.positions = plain(np.concatenate(([self.first], positions)))
+        self.starts = plain(np.concatenate((self.starts, times)))
 
     @property
     def finish(self) -> float:
@@ -506,8 +652,12 @@ class Chain:
         """When the element before each position has ended; positions lie after the first."""
         rate = self.rate
         if len(positions) > _FEW:
-            places, starts = np.asarray(self.positions), np.asarray(self.starts)
+            if len(self.positions) == self.end - self.first:
+                # All elements begin at a time of their own.
+                ends: Array = np.asarray(self.starts)[self._elements(positions)]
+                return ends + rate if rate else ends
             wanted = as_array(positions)
+            places, starts = np.asarray(self.positions), np.asarray(self.starts)
             before = places.searchsorted(wanted) - 1
             found: Array = starts[before] + (wanted - places[before]) * rate
             return found
@@ -519,6 +669,13 @@ class Chain:
             index = bisect_left(self.positions, position) - 1
             result.append(self.starts[index] + (position - self.positions[index]) * rate)
         return result
+
+    def _elements(self, positions: Positions) -> slice | Array:
+        """The elements before positions, as an index of what all elements have."""
+        before = self.first + 1
+        if isinstance(positions, range):
+            return slice(positions.start - before, positions.stop - before, positions.step)
+        return as_array(positions) - before
 
     def begun(self, positions: Array) -> Array:
         """When the elements at int64[n] positions begin: float64[n]."""
@@ -573,6 +730,6 @@ def _columns(
         np.concatenate([np.array(columns[0], np.int64), *(held.positions for held in many)]),
         np.concatenate([np.array(columns[1], np.float64), *(held.times for held in many)]),
         np.concatenate([np.array(columns[2], np.int32), *(held.makers for held in many)]),
-        np.repeat(numbers, counts),
+        np.repeat(np.array(numbers, np.int8), counts),
         names,
     )

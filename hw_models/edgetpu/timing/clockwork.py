@@ -81,6 +81,9 @@ _SHARES = 0.15, 0.85
 _ALL = range(TILES)
 _RING = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
 _MESH = tuple(engine for engine in TileEngine if engine.name.startswith("MESH"))
+_NEIGHBOURS = {
+    engine: [DIRECTIONS[Opcode[engine.name]].neighbour(tile) for tile in _ALL] for engine in _MESH
+}
 _PLAIN = (TileEngine.OP, TileEngine.WIDE_TO_NARROW, TileEngine.NARROW_TO_WIDE)
 _OUTSIDE = TILES
 """Number of the outfeed among the receivers of a row."""
@@ -111,6 +114,9 @@ _ON_RING = {
     TileEngine.RING_CONSUME_B: (_CHANNEL + 1,),
     TileEngine.RING_PRODUCE: _CHANNELS,
 }
+_RESTED = Place()
+"""An engine that has done nothing since everybody knows."""
+
 _TILE_FLAGS = tuple(flag.name.lower() for flag in TileFlag)
 _SCALAR_FLAGS = tuple(flag.name.lower() for flag in ScalarFlag)
 _SCALAR = len(TileFlag)
@@ -149,7 +155,7 @@ class Clockwork:
         self._flags = [Histories(TILES) for _ in TileFlag]
         self._scalar_flags = [Histories(1) for _ in ScalarFlag]
         self._queues: list[list[deque[Queued]]] = [[deque() for _ in _ALL] for _ in TileEngine]
-        self._places: list[list[Place]] = [[Place()] * TILES for _ in TileEngine]
+        self._places: list[list[Place]] = [[_RESTED] * TILES for _ in TileEngine]
         self._links: list[list[deque[Stretch]]] = [[deque() for _ in _ALL] for _ in TileEngine]
         self._dispatch: list[deque[tuple[float, int, Any]]] = [deque() for _ in _ALL]
         self._dispatched: list[tuple[float, int]] = [(0.0, NOBODY)] * TILES
@@ -200,9 +206,7 @@ class Clockwork:
                     self._streams[name].append(Queued(job, self._time, self._core))
                     self._turns.awake.update(_STREAM_TURNS[name])
                     if name == "parameter_pop":
-                        self.laps[-1].streamed += len(plan.addresses) * unit_bytes(
-                            event.instruction
-                        )
+                        self.laps[-1].streamed += len(plan.order) * unit_bytes(event.instruction)
                 case Fence(_, _, instruction):
                     self._turns.settle()
                     self._demand_promises()
@@ -282,8 +286,9 @@ class Clockwork:
                 self.laps.append(Lap())
         else:
             item = self._job(instruction, issue.chunk, issue.bundle, tiles, tile_work(issue))
+        head = (self._time, self._core, item)
         for tile in _members(tiles, TILES):
-            self._dispatch[tile].append((self._time, self._core, item))
+            self._dispatch[tile].append(head)
         self._turns.awake.add(_DISPATCH)
 
     def _fence(self, fence: ScalarFence) -> None:
@@ -300,7 +305,7 @@ class Clockwork:
                 histories.forget(self._time, self._core)
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
-                self._scalar_flags[flag].set(0, fence.value, self._time, self._core)
+                self._scalar_flags[flag].set((0,), fence.value, self._time, self._core)
                 self._turns.changed(1 << _SCALAR + flag)
 
     def _awaited(self, fence: ScalarFence) -> tuple[float, int, str]:
@@ -424,33 +429,83 @@ class Clockwork:
         self._turns.changed(1 << _SCALAR + flag)
 
     def _dispatchers(self) -> None:
-        for tile, queue in enumerate(self._dispatch):
-            while queue:
-                time, maker, item = queue[0]
-                clock, last = self._dispatched[tile]
-                if time > clock:
-                    clock, last = time, maker
-                if isinstance(item, tuple):
-                    fence, lap = item
-                    passed = self._tile_fence(fence, tile, clock, last)
-                    if passed is None:
-                        break
-                    clock, last = passed
-                    if lap is not None:
-                        lap.end = max(lap.end, clock)
-                else:
-                    engine = ENGINE_OF[item.instruction.op]
-                    self._queues[engine][tile].append(Queued(item, clock, last))
-                    self._turns.awake.update(_ON_RING.get(engine, (engine,)))
-                self._dispatched[tile] = (clock, last)
-                queue.popleft()
+        """Let tiles take instructions and pass fences, as many at once as are in step."""
+        tiles: Iterable[int] = _ALL
+        while tiles:
+            groups = [*self._at_heads(tiles)]
+            tiles = [tile for group in groups if self._take_head(group) for tile in group]
+
+    def _at_heads(self, tiles: Iterable[int]) -> Iterable[list[int]]:
+        """Tiles that may take what is next, in groups that would do so in the same way."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        known: dict[int, list[tuple[Any, ...] | None]] = {}
+        for tile in tiles:
+            queue = self._dispatch[tile]
+            if not queue:
+                continue
+            head, before = queue[0], self._dispatched[tile]
+            time, maker, item = head
+            key: tuple[Any, ...] = (id(head), *(before if before[0] >= time else (time, maker)))
+            if isinstance(item, tuple):
+                states = known.get(id(head))
+                if states is None:
+                    states = known[id(head)] = self._before_fence(item[0])
+                state = states[tile]
+                if state is None:
+                    continue
+                key += state
+            groups.setdefault(key, []).append(tile)
+        return groups.values()
+
+    def _before_fence(self, fence: TileFence) -> list[tuple[Any, ...] | None]:
+        """What decides when each tile passes a fence; None for those that are busy."""
+        rows: list[Sequence[Any]] = [self._queues[engine] for engine in _idle(fence)]
+        busy = [any(queues) for queues in zip(*rows, strict=True)] or [False] * TILES
+        states: list[Sequence[Any]] = [self._places[engine] for engine in _idle(fence)]
+        for flag, waits in (
+            (TileFlag.RING_PRODUCER_A, fence.wait_ring_a),
+            (TileFlag.RING_PRODUCER_B, fence.wait_ring_b),
+        ):
+            if waits:
+                states.append([id(self._flags[flag][tile]) for tile in _ALL])
+        alike = list(zip(*states, strict=True)) or [()] * TILES
+        return [None if busy[tile] else alike[tile] for tile in _ALL]
+
+    def _take_head(self, tiles: Sequence[int]) -> bool:
+        """Let tiles that are in step take what is next; returns whether they could."""
+        time, maker, item = self._dispatch[tiles[0]][0]
+        clock, last = self._dispatched[tiles[0]]
+        if time > clock:
+            clock, last = time, maker
+        if isinstance(item, tuple):
+            fence, lap = item
+            passed = self._tile_fence(fence, tiles, clock, last)
+            if passed is None:
+                return False
+            clock, last = passed
+            if lap is not None:
+                lap.end = max(lap.end, clock)
+        else:
+            engine = ENGINE_OF[item.instruction.op]
+            queued = Queued(item, clock, last)
+            for tile in tiles:
+                self._queues[engine][tile].append(queued)
+            self._turns.awake.update(_ON_RING.get(engine, (engine,)))
+        for tile in tiles:
+            self._dispatched[tile] = (clock, last)
+            self._dispatch[tile].popleft()
+        return True
 
     def _tile_fence(
-        self, fence: TileFence, tile: int, time: float, maker: int
+        self, fence: TileFence, tiles: Sequence[int], time: float, maker: int
     ) -> tuple[float, int] | None:
-        for engine in _members(fence.idle, len(TileEngine)):
-            if self._queues[engine][tile]:
-                return None
+        """When tiles that are in step pass a fence, and who let them; None if it is not known.
+
+        The engines that it waits for have nothing to do.
+        """
+        tile = tiles[0]
+        engines = _idle(fence)
+        for engine in engines:
             place = self._places[engine][tile]
             free = place.free
             if free > time:
@@ -469,12 +524,18 @@ class Clockwork:
                 if reached > time:
                     time, maker = reached, who
         if fence.idle:
+            # What follows is later than all that these engines did.
             time += TIMING.phase
+            for engine in engines:
+                for tile in tiles:
+                    self._places[engine][tile] = _RESTED
         for number in _members(fence.set, len(TileFlag)):
-            self._flags[number].set(tile, fence.value, time, maker)
+            self._flags[number].set(tiles, fence.value, time, maker)
         self._turns.changed(fence.set)
         if fence.signal:
-            self._done[tile] = Signal(time, maker)
+            signal = Signal(time, maker)
+            for tile in tiles:
+                self._done[tile] = signal
         return time, maker
 
     def _groups(
@@ -488,10 +549,18 @@ class Clockwork:
 
     def _in_step(self, engine: TileEngine, half: int, tiles: Iterable[int]) -> Iterable[list[int]]:
         """Tiles that have a head, in groups: same instruction, same moment, same flags."""
+        queues, places = self._queues[engine], self._places[engine]
+        first = places[0]
+        if first.node != NOBODY and tiles is _ALL and places.count(first) == TILES:
+            # All execute the same, as most instructions.
+            watches = queues[0][0].job.work[half].watches
+            if all(self._flags[watch.gate.flag].alike for watch in watches):
+                return [[*_ALL]]
+        if not any(queues):
+            return []
         groups: dict[tuple[Any, ...], list[int]] = {}
         # Most flags have one history in all tiles, and tell no tile from another.
         apart: dict[int, list[Histories]] = {}
-        queues, places = self._queues[engine], self._places[engine]
         for tile in tiles:
             queue = queues[tile]
             if not queue:
@@ -502,7 +571,9 @@ class Clockwork:
             if flags is None:
                 watched = [self._flags[watch.gate.flag] for watch in job.work[half].watches]
                 flags = apart[job.number] = [one for one in watched if not one.alike]
-            at = max(head.time, place.free) if place.node == NOBODY else place
+            at: float | Place = place
+            if place.node == NOBODY:
+                at = head.time if place is _RESTED else max(head.time, place.free)
             key: tuple[Any, ...] = (job.number, at)
             if flags:
                 key += tuple([id(one[tile]) for one in flags])
@@ -554,7 +625,7 @@ class Clockwork:
             begin, cause, source = place.free, "engine", place.last
             if time >= begin:
                 begin, cause, source = time, "dispatch", maker
-            fresh.clock = (begin,) * len(place.clock)
+            fresh.clock = (begin, begin)
             fresh.node = self._node(engine.name.lower(), mask, job.number, begin, cause, source)
         else:
             # Tiles part: those that go on first have a node of their own from here on.
@@ -569,8 +640,8 @@ class Clockwork:
 
     def _finish(self, engine: TileEngine, place: Place, tiles: list[int]) -> None:
         """An instruction is complete on some tiles, which are in step."""
-        place.position = (0,) * len(place.position)
-        place.clock = (max(place.clock),) * len(place.clock)
+        place.position = (0, 0)
+        place.clock = (place.free, place.free)
         place.last, place.node = place.node, NOBODY
         for tile in tiles:
             self._queues[engine][tile].popleft()
@@ -607,9 +678,11 @@ class Clockwork:
             counts = mark.within(position, end)
             if counts:
                 self._extend(mark.flag, tiles, chain.done(counts), place.node)
-        positions, clock = list(place.position), list(place.clock)
-        positions[half], clock[half] = end, chain.finish
-        place.position, place.clock = tuple(positions), tuple(clock)
+        finish = chain.finish
+        if half:
+            place.position, place.clock = (place.position[0], end), (place.clock[0], finish)
+        else:
+            place.position, place.clock = (end, place.position[1]), (finish, place.clock[1])
         side.go_on(chain)
         return chain
 
@@ -654,9 +727,9 @@ class Clockwork:
         return True
 
     def _send(self, engine: TileEngine, tiles: list[int], stretch: Stretch) -> None:
-        direction = DIRECTIONS[Opcode[engine.name]]
+        neighbours = _NEIGHBOURS[engine]
         for tile in tiles:
-            receiver = direction.neighbour(tile)
+            receiver = neighbours[tile]
             assert receiver is not None, "the simulator refuses what leaves the grid"
             self._links[engine][receiver].append(stretch)
 
@@ -888,7 +961,7 @@ class Clockwork:
         self.nodes[place.node].sides[1].go_on(read)
         had, whole = len(feed.ready), feeding.complete(read.end)
         if whole > had:
-            feed.ready.extend(read.done(feeding.completing(had, whole)))
+            feed.ready.frombytes(np.asarray(read.done(feeding.completing(had, whole))).tobytes())
             self._turns.awake.update(_CHANNELS)
         feed.position, feed.clock = read.end, read.finish
 
@@ -982,8 +1055,8 @@ class Clockwork:
             side.waits.add(first, first - place.clock[0], sender, "data")
         side.waits.update(chain.waits)
         side.work(chain)
-        place.position = (offset + count,) * 2
-        place.clock = (chain.finish,) * 2
+        place.position = (offset + count, offset + count)
+        place.clock = (chain.finish, chain.finish)
         if outside and taker.job.instruction.to_host:
             self._to_host(taker.job, chain, position, end, offset, place.node)
         if offset + count == move.work.elements:
@@ -1022,7 +1095,7 @@ class Clockwork:
             begin, cause, source = place.free, "engine", place.last
             if queued.time >= begin:
                 begin, cause, source = queued.time, "dispatch", queued.maker
-            place.clock = (begin,) * 2
+            place.clock = (begin, begin)
             place.node = self._node(name, 0, queued.job.number, begin, cause, source)
         return place
 
@@ -1033,6 +1106,7 @@ class Clockwork:
         self._streams[name].popleft()
 
     def _pop(self, name: str) -> bool:
+        """Take what the host has sent; returns whether more may follow before a flag counts."""
         queue = self._streams[name]
         if not queue:
             return False
@@ -1051,6 +1125,7 @@ class Clockwork:
         if flows:
             self.wire.flow(kind, self._popped[name], unit, end - position)
         arrivals = self.wire.arrivals(kind, self._popped[name], unit, end - position)
+        late = position + len(arrivals) < end
         end = position + len(arrivals)
         if end <= position:
             return False
@@ -1067,14 +1142,16 @@ class Clockwork:
             if counted:
                 self._extend_scalar(mark.flag, chain.done(counted), place.node)
         self.nodes[place.node].sides[0].go_on(chain)
+        # What has been taken makes room for more from the host.
         self._turns.awake.update(_POPS)
+        self._turns.awake.discard(self._turn)
         if name == "parameter_pop":
             self._trust(queued.job, self._scalar_flags, (0,), (position, known, end), chain)
         place.position = (end, end)
         place.clock = (chain.finish, chain.finish)
         if end == work.elements:
             self._finish_stream(name)
-        return True
+        return late or end == work.elements
 
 
 def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[Array, Array]:
@@ -1097,6 +1174,11 @@ def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[A
 def _members(mask: int, count: int) -> tuple[int, ...]:
     """Numbers below a count whose bits a mask has."""
     return tuple(number for number in range(count) if mask >> number & 1)
+
+
+def _idle(fence: TileFence) -> tuple[int, ...]:
+    """Engines that a fence waits for."""
+    return _members(fence.idle, len(TileEngine))
 
 
 def _copy(side: Side) -> Side:

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -98,25 +99,107 @@ class _Part:
         block: its first block.
         preparation: cycles before it can move.
         delay: cycles before it moves once the link is free.
+        rate: cycles of a byte.
+        end: one past the last block of its leg.
+        tail: bytes of that block.
     """
 
     block: int
     preparation: float
     delay: float
+    rate: float
+    end: int
+    tail: int
+
+    def cycles(self, count: int, last: int) -> Array:
+        """What some of its blocks, up to a last one, take on the link: float64[n]."""
+        found = np.full(count, BLOCK * self.rate)
+        if last == self.end:
+            found[-1] = self.tail * self.rate
+        return found
+
+    def ends(self, steady: Array, last: int) -> Array:
+        """When some of its blocks, up to a last one, end that begin together at 0: float64[n].
+
+        Args:
+            steady: the same if all blocks are whole.
+            last: one past the last block.
+        """
+        if last < self.end or self.tail == BLOCK:
+            return steady
+        before = float(steady[-2]) if len(steady) > 1 else 0.0
+        return np.append(steady[:-1], before + self.tail * self.rate)
 
 
 def _parts(chunk: int, legs: Sequence[Leg], first: Array, pace: Pace) -> Iterator[_Part]:
     """Headers and pieces of legs after a chunk of instructions, in order."""
     largest = BEAGLE.usb.most_out
     before = Leg("instructions", chunk)
-    for leg, block in zip(legs, first, strict=False):
+    for leg, (block, end) in zip(legs, pairwise(first.tolist()), strict=True):
         long = before.kind == "instructions" and before.size > BEAGLE.timing.long_chunk
-        yield _Part(int(block), 0.0, pace.pause if long else 0.0)
+        bytes_ = pace.rates[leg.kind], end, leg.size - (end - block - 1) * BLOCK
+        yield _Part(block, 0.0, pace.pause if long else 0.0, *bytes_)
         for offset in range(0, leg.size, largest):
             size = min(leg.size - offset, largest)
             delay = 0.0 if offset else pace.delay(leg) + pace.idle
-            yield _Part(int(block) + offset // BLOCK, pace.preparation(leg.kind, size), delay)
+            preparation = pace.preparation(leg.kind, size)
+            yield _Part(block + offset // BLOCK, preparation, delay, *bytes_)
         before = leg
+
+
+class _Stream:
+    """Legs of one kind, whose bytes the chip takes one after the other.
+
+    Args:
+        legs: each with its first block.
+    """
+
+    def __init__(self, legs: Sequence[tuple[Leg, int]]) -> None:
+        self._ends = np.cumsum([leg.size for leg, _ in legs]).tolist()
+        self._begins = [0, *self._ends]
+        self._first = [first for _, first in legs]
+
+    def blocks(self, offset: int, unit: int, count: int) -> list[slice | Array]:
+        """The block with the last byte of each of some units, in order; fewer if they end.
+
+        Args:
+            offset: bytes before the units.
+            unit: bytes of a unit.
+            count: how many.
+        """
+        count = min(count, (self._ends[-1] - offset) // unit)
+        found: list[slice | Array] = []
+        while count > 0:
+            leg = bisect_left(self._ends, offset + unit)
+            inside = min(count, (self._ends[leg] - offset) // unit)
+            within = offset - self._begins[leg]
+            if unit == BLOCK and within % BLOCK == 0:
+                first = self._first[leg] + within // BLOCK
+                found.append(slice(first, first + inside))
+            else:
+                last = within + unit * np.arange(1, inside + 1) - 1
+                found.append(self._first[leg] + last // BLOCK)
+            offset, count = offset + unit * inside, count - inside
+        return found
+
+    def ending(self, offset: int, unit: int, count: int) -> Iterator[tuple[slice, Array]]:
+        """Blocks that end within units, and the unit of each, int64[n].
+
+        Args:
+            offset: bytes before the units.
+            unit: bytes of a unit.
+            count: how many.
+        """
+        last = offset + unit * count
+        for leg in range(bisect_right(self._ends, offset), len(self._first)):
+            begin, end, block = self._begins[leg], self._ends[leg], self._first[leg]
+            if begin >= last:
+                return
+            before = max(0, offset - begin) // BLOCK
+            after = -(-(end - begin) // BLOCK) if last >= end else (last - begin) // BLOCK
+            if after > before:
+                ends = np.minimum(begin + BLOCK * np.arange(before + 1, after + 1), end)
+                yield slice(block + before, block + after), -(-(ends - offset) // unit) - 1
 
 
 class Wire:
@@ -134,12 +217,12 @@ class Wire:
 
     def __init__(self, first: int, legs: Sequence[Leg], pace: Pace) -> None:
         self.legs = legs
+        self._rates = pace.rates
         counts = [-(-leg.size // BLOCK) for leg in legs]
         self._first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         total = int(self._first[-1])
         self._arrival = np.full(total, np.nan)
         self._taken = np.full(total, np.nan)
-        self._cycles = np.zeros(total)
         self._sent = 0
         self._time = 0.0
         self._fifo = max(1, pace.fifo // BLOCK)
@@ -148,22 +231,19 @@ class Wire:
         # What follows the first chunk is prepared while that moves.
         self._prepared = -pace.moving(first)
         self._ends = deque([-inf] * (pace.in_flight - 1) + [0.0], pace.in_flight)
-        blocks: dict[str, list[Array]] = {}
-        sizes: dict[str, list[Array]] = {}
-        for number, leg in enumerate(legs):
-            span = np.arange(self._first[number], self._first[number + 1])
-            size = np.full(len(span), BLOCK)
-            if leg.size % BLOCK:
-                size[-1] = leg.size % BLOCK
-            self._cycles[span] = size * pace.rates[leg.kind]
-            blocks.setdefault(leg.kind, []).append(span)
-            sizes.setdefault(leg.kind, []).append(size)
-        self._blocks = {kind: np.concatenate(parts) for kind, parts in blocks.items()}
-        self._bytes = {kind: np.cumsum(np.concatenate(parts)) for kind, parts in sizes.items()}
+        kinds: dict[str, list[tuple[Leg, int]]] = {}
         # Blocks that the chip takes as they come.
         self._direct = np.zeros(total, bool)
-        for span in blocks.get("instructions", ()):
-            self._direct[span] = True
+        for leg, (block, end) in zip(legs, pairwise(self._first.tolist()), strict=True):
+            if leg.size:
+                kinds.setdefault(leg.kind, []).append((leg, block))
+            self._direct[block:end] = leg.kind == "instructions"
+        self._streams = {kind: _Stream(items) for kind, items in kinds.items()}
+        # When whole blocks end, by the cycles of a byte; no transfer has more of them.
+        most = min(max(counts, default=0), BEAGLE.usb.most_out // BLOCK)
+        self._steady = {
+            rate: np.cumsum(np.full(most, BLOCK * rate)) for rate in {*pace.rates.values()}
+        }
 
     def _send(self, flowing: int = 0) -> None:
         """Send what there is room for.
@@ -175,26 +255,37 @@ class Wire:
         while self._sent < len(self._arrival):
             first = self._sent
             last = min(max(first + self._fifo, flowing), self._begin_parts())
-            room = np.zeros(last - first)
-            behind = np.arange(first, last) - self._fifo
-            old = (behind >= 0) & (behind < first)
-            room[old] = self._taken[behind[old]]
-            unknown = np.isnan(room)
-            if unknown.any():
-                last = first + int(np.argmax(unknown))
-                if last == first:
-                    return
-            cycles = self._cycles[first:last]
-            ends = np.cumsum(cycles)
-            begins = np.maximum.accumulate(
-                np.maximum(room[: last - first], self._time) - (ends - cycles)
-            )
+            room = self._room(first, last)
+            part = self._parts[self._begun - 1]
+            late = not (room <= self._time).all()
+            if late:
+                unknown = np.isnan(room)
+                if unknown.any():
+                    last = first + int(np.argmax(unknown))
+                    if last == first:
+                        return
+            ends = part.ends(self._steady[part.rate][: last - first], last)
+            begins: float | Array = self._time
+            if late:
+                # When the first block would have to begin for each to have room.
+                ready = np.maximum(room[: last - first], self._time)
+                cycles = part.cycles(last - first, last)
+                begins = np.maximum.accumulate(ready - (ends - cycles))
             arrival = begins + ends
             self._arrival[first:last] = arrival
             direct = self._direct[first:last]
             self._taken[first:last][direct] = arrival[direct]
             self._time = float(arrival[-1])
             self._sent = last
+
+    def _room(self, first: int, last: int) -> Array:
+        """When there is room for blocks; 0 for those whose room others of them have."""
+        room = np.zeros(last - first)
+        behind = slice(max(0, first - self._fifo), max(0, min(first, last - self._fifo)))
+        taken = self._taken[behind]
+        start = behind.start + self._fifo - first
+        room[start : start + len(taken)] = taken
+        return room
 
     def _begin_parts(self) -> int:
         """Begin the transfers that the next block belongs to; returns where the next one begins."""
@@ -231,14 +322,17 @@ class Wire:
             count: how many are wanted.
         """
         self._send()
-        if kind not in self._bytes:
+        if kind not in self._streams:
             return np.zeros(0)
-        wanted = offset + unit * np.arange(1, count + 1)
-        index = np.searchsorted(self._bytes[kind], wanted)
-        index = index[index < len(self._bytes[kind])]
-        times: Array = self._arrival[self._blocks[kind][index]]
-        unknown = np.isnan(times)
-        return times[: int(np.argmax(unknown))] if unknown.any() else times
+        arrival = self._arrival[: self._sent]
+        found = []
+        for blocks in self._streams[kind].blocks(offset, unit, count):
+            if not isinstance(blocks, slice):
+                blocks = blocks[: blocks.searchsorted(self._sent)]
+            found.append(arrival[blocks])
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate(found) if found else np.zeros(0)
 
     def flow(self, kind: str, offset: int, unit: int, count: int) -> None:
         """The chip will take units as they come; this changes nothing if others are in their way.
@@ -250,32 +344,28 @@ class Wire:
             count: how many.
         """
         self._send()
-        span = np.searchsorted(self._bytes[kind], (offset, offset + unit * count), side="right")
-        blocks = self._blocks[kind][slice(*span)]
-        here = blocks[blocks < self._sent]
-        last = int(blocks[-1]) + 1 if len(blocks) else 0
-        others = last - self._sent - (len(blocks) - len(here))
-        if others == np.count_nonzero(self._direct[self._sent : last]):
-            self._direct[blocks] = True
-            self._taken[here] = self._arrival[here]
+        sent = self._sent
+        spans = [span for span, _ in self._streams[kind].ending(offset, unit, count)]
+        last = spans[-1].stop if spans else 0
+        others = last - sent - sum([max(0, span.stop - max(span.start, sent)) for span in spans])
+        if others == np.count_nonzero(self._direct[sent:last]):
+            for span in spans:
+                self._direct[span] = True
+                here = slice(span.start, min(span.stop, sent))
+                self._taken[here] = self._arrival[here]
             self._send(last)
 
     def take(self, kind: str, offset: int, unit: int, times: Array) -> None:
         """The chip takes units at these times."""
-        ends = self._bytes[kind]
-        first = int(np.searchsorted(ends, offset, side="right"))
-        last = int(np.searchsorted(ends, offset + unit * len(times), side="right"))
-        if last > first:
-            index = -(-(ends[first:last] - offset) // unit) - 1
-            self._taken[self._blocks[kind][first:last]] = times[index]
+        for span, units in self._streams[kind].ending(offset, unit, len(times)):
+            self._taken[span] = times[units]
 
     def spans(self) -> Iterable[tuple[Leg, float, float]]:
         """Each transfer with the cycles of its first and last byte."""
-        for number, leg in enumerate(self.legs):
-            first, last = int(self._first[number]), int(self._first[number + 1]) - 1
-            if last >= first and not np.isnan(self._arrival[last]):
-                begin = float(self._arrival[first] - self._cycles[first])
-                yield leg, begin, float(self._arrival[last])
+        for leg, (first, end) in zip(self.legs, pairwise(self._first.tolist()), strict=True):
+            if end > first and not np.isnan(self._arrival[end - 1]):
+                block = min(leg.size, BLOCK) * self._rates[leg.kind]
+                yield leg, float(self._arrival[first] - block), float(self._arrival[end - 1])
 
 
 class Reader:

@@ -11,7 +11,7 @@ from fitzroy.hw_models.chips.hosts import LIBEDGETPU, Host
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor
 from fitzroy.hw_models.edgetpu.timeline import Link, Phase, Span, Timeline, Transfer
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Waits, joined
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Ended, joined
 from fitzroy.hw_models.edgetpu.timing.clockwork import BrokenPromise, Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.places import Lap, Node
@@ -148,7 +148,7 @@ def critical_path(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
     """Who made whom wait, from a node that ends last back to the start; in order of time."""
     links: list[Link] = []
     time, reason = end, "end"
-    known: dict[int, Waits] = {}
+    known: dict[int, Ended] = {}
     passed: set[int] = set()
     while number != NOBODY and time > 0:
         node = nodes[number]
@@ -168,7 +168,8 @@ def critical_path(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
         while index >= 0 and waits.times[index] == time and waits.makers[index] in passed:
             index -= 1
         if index >= 0 and waits.times[index] > latest:
-            latest, source, cause = waits.times[index], waits.makers[index], waits.causes[index]
+            latest, source = float(waits.times[index]), int(waits.makers[index])
+            cause = waits.names[waits.causes[index]]
         if latest < time:
             links.append(Link(node.what, node.issue, latest, time, cause))
             time = latest

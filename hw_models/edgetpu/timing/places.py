@@ -97,8 +97,8 @@ class Place:
         last: node that finished last.
     """
 
-    position: tuple[int, ...] = (0, 0)
-    clock: tuple[float, ...] = (0.0, 0.0)
+    position: tuple[int, int] = (0, 0)
+    clock: tuple[float, float] = (0.0, 0.0)
     node: int = NOBODY
     last: int = NOBODY
 

@@ -85,7 +85,7 @@ class Work:
 
 
 def _watches(gates: Sequence[Gate]) -> tuple[Watch, ...]:
-    return tuple(Watch(gate, numbers(gate.begins)) for gate in gates)
+    return tuple([Watch(gate, gate.positions) for gate in gates])
 
 
 def _marks(*pairs: tuple[int, Numbers | Array | None]) -> tuple[Mark, ...]:
@@ -197,7 +197,7 @@ def stream_work(instruction: Pop | Infeed | Outfeed, plan: StreamPlan) -> tuple[
     A pop has units, an outfeed rows of the ring; an infeed has rows that it sends, and units that
     it reads for them.
     """
-    total = len(plan.addresses)
+    total = len(plan.order)
     match instruction:
         case Pop():
             flag = (

@@ -73,8 +73,8 @@ def _fifo(recording: Recording) -> Iterator[Finding]:
             if out is None:
                 yield _broken(feed, "its producer comes before its outfeed")
             else:
-                wanted = -(-len(feed.plan.addresses) // _BLOCK)
-                blocks = -(-len(out.plan.addresses) // _BLOCK)
+                wanted = -(-len(feed.plan.order) // _BLOCK)
+                blocks = -(-len(out.plan.order) // _BLOCK)
                 rows = producer.wide.steps
                 if not wanted == blocks == rows:
                     yield Finding(

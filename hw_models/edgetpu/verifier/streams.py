@@ -60,7 +60,7 @@ def part_of(entry: Streamed) -> Part:
     flag = _FLAGS.get(_kind(instruction), ScalarFlag.RING_OUTFEED)
     marks = () if plan.ends is None else ((int(flag), plan.ends),)
     tokens = None if plan.tokens is None else (0, plan.tokens)
-    return Part(stream_unit(entry.event), len(plan.addresses), plan.gates, marks, tokens)
+    return Part(stream_unit(entry.event), len(plan.order), plan.gates, marks, tokens)
 
 
 def _job(entry: Streamed, place: int, walked: Walked) -> Job:
@@ -75,7 +75,7 @@ def _job(entry: Streamed, place: int, walked: Walked) -> Job:
 def _access(entry: Streamed) -> tuple[Access, ...]:
     plan: StreamPlan = entry.plan
     instruction = entry.event.instruction
-    positions = np.arange(len(plan.addresses))
+    positions = np.arange(len(plan.order))
     if isinstance(instruction, Outfeed):
         if instruction.to_host:
             return ()

@@ -37,7 +37,7 @@ from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.execution.whole import predict
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import attached
-from fitzroy.formats.darwinn import PackageFile, write_package
+from fitzroy.formats.darwinn import PackageFile, package_pieces
 from fitzroy.formats.object_file import ObjectFile
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation
@@ -348,5 +348,5 @@ def _embedded(segment: Segment, package: PackageFile) -> custom_op.Segment:
         operators_of(segment),
         tuple(segment.graph.inputs),
         tuple(segment.graph.outputs),
-        write_package(package),
+        package_pieces(package),
     )

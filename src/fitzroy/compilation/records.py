@@ -43,7 +43,7 @@ def record_of(
         tuple(part.segment.graph.outputs): _package(part, package)
         for part, package in zip(parts, packages, strict=True)
     }
-    ordered = tuple(found[item.outputs] for item in custom_op.extract(model))
+    ordered = tuple(found[names] for names in custom_op.outputs(model))
     return CompilationRecord(VERSION, ordered)
 
 

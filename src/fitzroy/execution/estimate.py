@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.garbage import uncollected
 from fitzroy.driver.runtime.simulator import Stage
 from fitzroy.execution.hosts import Profile, find
 from fitzroy.formats.compilation_record import Step
@@ -98,12 +99,13 @@ def estimate(
     conditions = conditions or Conditions()
     profile = conditions.check()
     conditions = replace(conditions, host=profile)
-    stages, main = stages_of(package), package.main
     outputs = {
         name: layer.size_bytes * layer.execution_count_per_inference
-        for name, layer in main.outputs.items()
+        for name, layer in package.main.outputs.items()
     }
-    return replace(timed(stages, name, outputs, conditions), steps=tuple(steps))
+    with uncollected():
+        run = timed(stages_of(package), name, outputs, conditions)
+    return replace(run, steps=tuple(steps))
 
 
 def stages_of(package: PackageFile) -> list[Stage]:

@@ -187,7 +187,7 @@ def gates(instruction: Any, flag: int, side: Side) -> list[int]:
     found = np.zeros(len(sequence(value)), np.int64)
     for watcher in instruction.wait:
         if watcher is not None and watcher.flag == flag and watcher.side is side:
-            for number, begin in enumerate(sequence(value).begins(watcher.level).tolist()):
+            for number, begin in enumerate(sequence(value).begins(watcher.level)):
                 need = watcher.threshold + watcher.increment * number
                 found[begin:] = np.maximum(found[begin:], need)
     return [int(need) for need in found]
@@ -199,7 +199,7 @@ def rows(instruction: Instruction) -> list[int]:
         return []
     most = 32 if isinstance(instruction, WideToNarrow) and instruction.to_scaling else 64
     narrow = sequence(instruction.narrow)
-    begins = [*narrow.begins(instruction.pack_level).tolist(), len(narrow)]
+    begins = [*narrow.begins(instruction.pack_level), len(narrow)]
     return [at for a, b in pairwise(begins) for at in range(a, b, most)]
 
 
