@@ -19,8 +19,8 @@ from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Image
 
 _SHARE = 6
-"""Part of narrow memory that rows on their way may take while a layer computes from others."""
-
+"""How many times the bytes of rows on their way narrow memory must have, at least, for a layer to
+compute beside them."""
 
 _KINDS = 2
 """Most kinds of tiles that wait for different neighbours: each needs instructions of its own."""
