@@ -235,6 +235,7 @@ def architectures() -> tuple[Architecture, ...]:
         Architecture("ssd-mobilenet-v1", (), _written("Ssd", base="mobilenet_v1")),
         Architecture("ssd-mobilenet-v2", (), _written("Ssd", base="mobilenet_v2")),
         Architecture("ssdlite-mobilenet-v2", (), _written("Ssd", base="mobilenet_v2", light=True)),
+        Architecture("ssdlite-mobiledet", (), _written("Ssd", base="mobiledet", light=True)),
         Architecture("ssd-mobilenet-v2-fpnlite", (), _written("FpnLite")),
         Architecture(
             "ssdlite-mobilenet-v3", ("torchvision",), _heads_of("ssdlite320_mobilenet_v3_large")
@@ -246,6 +247,7 @@ def architectures() -> tuple[Architecture, ...]:
             )
             for n, size in _LITE
         ),
+        Architecture("movenet", (), _written("MoveNet"), (192, 256)),
         Architecture("mobilenet-v3", ("timm",), _timm("mobilenetv3_large_100"), (224, 320)),
         Architecture("efficientnet-lite0", ("timm",), _timm("efficientnet_lite0"), (224, 320)),
         Architecture("vit-tiny", ("timm",), _timm("vit_tiny_patch16_224"), (224,)),

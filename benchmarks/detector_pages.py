@@ -21,7 +21,7 @@ PUBLISHED = {
     ("yolov8s", 320): "32.2 ms (Pi 5, USB 3)",
     ("yolov9t", 320): "10 ms (YOLOv9s with ReLU6, Frigate)",
     ("ssd-mobilenet-v2", 320): "7.3 ms (300 pixels)",
-    ("ssdlite-mobilenet-v3", 320): "7.7 ms (SSDLite MobileDet)",
+    ("ssdlite-mobiledet", 320): "7.7 ms",
     ("efficientdet-lite0", 320): "37.4 ms",
     ("efficientdet-lite1", 384): "56.3 ms",
 }

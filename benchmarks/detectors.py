@@ -5,7 +5,8 @@ sizes. They are exported as ONNX, quantized on cuttings of photographs, compiled
 and simulated: outputs of the simulated chip are compared with the reference of its arithmetic byte
 by byte. Each model has a process and a time of its own, and its row is written once it is done, so
 that a run goes on where the last one stopped: rows that are there are measured again with
-``--again`` only. With ``--unsimulated``, the simulation, which takes longest, is left out. Writes
+``--again`` only. ``--unsimulated`` leaves out the simulation, and ``--one-chip`` the search for as
+many chips as pay, which takes longest where parameters do not fit one. Writes
 ``benchmarks/results/detectors.json``, of which ``docs/detectors.md`` is made.
 """
 
@@ -131,11 +132,12 @@ def simulated(source: Source, compiled: EdgeTpuCompilation) -> Json:
     }
 
 
-def listed(graph: Graph) -> Json:
+def listed(graph: Graph, *, cutting: bool) -> Json:
     """What becomes of a model that lists objects, whose head the chip reduces.
 
     Args:
         graph: the float32 model.
+        cutting: whether to find out what more chips gain.
     """
     options = HeadOptions(True)
     try:
@@ -148,7 +150,7 @@ def listed(graph: Graph) -> Json:
     quantized = quantize_model(listing, samples, QuantizeOptions(), known=known, limits=bounds)
     source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
     compiled = compile_edgetpu(source)
-    return {"listed": figures(compiled) | several(source, compiled)}
+    return {"listed": figures(compiled) | (several(source, compiled) if cutting else {})}
 
 
 def several(source: Source, compiled: EdgeTpuCompilation) -> Json:
@@ -176,15 +178,16 @@ def several(source: Source, compiled: EdgeTpuCompilation) -> Json:
     }
 
 
-def _one(name: str, size: int, *, simulating: bool) -> int:
+def _one(name: str, size: int, *, simulating: bool, cutting: bool) -> int:
     """Print the row of a model, and again with what its head and its simulation say."""
     architecture = next(item for item in architectures() if item.name == name)
     row, graph, source, compiled = measure(architecture, size)
     print(json.dumps(row), flush=True)
     if architecture.name.startswith(_LISTING):
-        row |= listed(graph)
+        row |= listed(graph, cutting=cutting)
         print(json.dumps(row), flush=True)
-    row |= several(source, compiled)
+    if cutting:
+        row |= several(source, compiled)
     if simulating:
         row |= simulated(source, compiled)
     print(json.dumps(row), flush=True)
@@ -229,11 +232,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="also rows that are there")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each row")
     parser.add_argument("--unsimulated", action="store_true", help="leave the simulation out")
+    parser.add_argument("--one-chip", action="store_true", help="do not ask whether several pay")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.one:
-        return _one(options.one, options.size, simulating=not options.unsimulated)
+        return _one(
+            options.one,
+            options.size,
+            simulating=not options.unsimulated,
+            cutting=not options.one_chip,
+        )
     flags = ["--unsimulated"] if options.unsimulated else []
+    flags += ["--one-chip"] if options.one_chip else []
     known = read_results("detectors")["models"] if results_path("detectors").is_file() else []
     rows = {_key(row): row for row in known}
     every = architectures()

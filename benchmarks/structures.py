@@ -254,8 +254,51 @@ def mobilenet_v2() -> tuple[nn.ModuleList, list[int]]:
     return nn.ModuleList([nn.Sequential(*parts[:cut]), nn.Sequential(*parts[cut:])]), [96, 1280]
 
 
+class _Fused(nn.Module):
+    """An inverted bottleneck whose expansion is a convolution of the whole kernel."""
+
+    def __init__(self, before: int, after: int, stride: int, expand: int, kernel: int = 3) -> None:
+        super().__init__()
+        inner, act = before * expand, nn.ReLU6
+        self.body = nn.Sequential(
+            block(before, inner, kernel, stride, act=act), block(inner, after, act=None)
+        )
+        self.adds = stride == 1 and before == after
+
+    def forward(self, x: Any) -> Any:
+        return x + self.body(x) if self.adds else self.body(x)
+
+
+_MOBILEDET: tuple[tuple[type[nn.Module], int, int, int, int], ...] = (
+    (_Fused, 16, 2, 8, 3), (_Fused, 16, 1, 4, 3), (_Fused, 16, 1, 8, 3), (_Fused, 16, 1, 4, 3),
+    (_Fused, 40, 2, 8, 5), *[(_Fused, 40, 1, 4, 3)] * 3,
+    (_Inverted, 72, 2, 8, 3), (_Inverted, 72, 1, 8, 3), *[(_Fused, 72, 1, 4, 3)] * 2,
+    *[(_Inverted, 96, 1, 8, 5)] * 2, *[(_Inverted, 96, 1, 8, 3)] * 2,
+    (_Inverted, 120, 2, 8, 5), (_Inverted, 120, 1, 8, 3), (_Inverted, 120, 1, 4, 5),
+    (_Inverted, 120, 1, 8, 3), (_Inverted, 384, 1, 8, 5),
+)  # fmt: skip
+"""Blocks of MobileDet for the Edge TPU, from its paper (arXiv 2004.14525) and code: kind, channels,
+stride, expansion, kernel."""
+
+
+def mobiledet() -> tuple[nn.ModuleList, list[int]]:
+    """Two parts of MobileDet for the Edge TPU likewise."""
+    act = nn.ReLU6
+    parts: list[nn.Module] = [
+        block(3, 32, 3, 2, act=act), block(32, 8, act=act), block(8, 12, 3, act=act),
+        block(12, 16, act=None),
+    ]  # fmt: skip
+    before, cut = 16, 0
+    for kind, after, stride, expand, kernel in _MOBILEDET:
+        if after == 120 and not cut:
+            cut = len(parts)
+        parts.append(kind(before, after, stride, expand, kernel))
+        before = after
+    return nn.ModuleList([nn.Sequential(*parts[:cut]), nn.Sequential(*parts[cut:])]), [96, 384]
+
+
 class Ssd(nn.Module):
-    """SSD on a MobileNet: six scales, boxes and scores of all anchors joined."""
+    """SSD on a backbone of two scales: six scales, boxes and scores of all anchors joined."""
 
     def __init__(self, base: Any, classes: int = 91, *, light: bool = False) -> None:
         super().__init__()
@@ -263,9 +306,10 @@ class Ssd(nn.Module):
         self.base, sizes = base()
         extras, before = list[nn.Module](), sizes[-1]
         for after in (512, 256, 256, 128):
+            down = separable if light else block
             extras.append(
                 nn.Sequential(
-                    block(before, after // 2, act=act), block(after // 2, after, 3, 2, act=act)
+                    block(before, after // 2, act=act), down(after // 2, after, 3, 2, act=act)
                 )
             )
             before = after
@@ -342,6 +386,56 @@ class FpnLite(nn.Module):
         count = len(towers)
         boxes = _rows([self.box] * count, towers, 4)
         return boxes, _rows([self.score] * count, towers, self.classes).sigmoid()
+
+
+class MoveNet(nn.Module):
+    """MoveNet for one person: MobileNet v2, a pyramid down to a stride of 4, heads of four maps."""
+
+    def __init__(self, keypoints: int = 17) -> None:
+        super().__init__()
+        base, _ = mobilenet_v2()
+        layers, last = list(base[0]), base[1]
+        # The scales end with the last blocks of 24, 32 and 64 channels, and with 1280.
+        self.parts = nn.ModuleList(
+            [
+                nn.Sequential(*layers[:4]),
+                nn.Sequential(*layers[4:7]),
+                nn.Sequential(*layers[7:11]),
+                nn.Sequential(*layers[11:], last),
+            ]
+        )
+        sizes = (24, 32, 64, 64)
+        self.lateral = nn.ModuleList(
+            nn.Conv2d(before, after, 1)
+            for before, after in zip((24, 32, 64, 1280), sizes, strict=True)
+        )
+        self.up = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.smooth = nn.ModuleList(
+            self._separable(before, after) for before, after in ((64, 32), (32, 24), (24, 24))
+        )
+        self.heads = nn.ModuleList(
+            nn.Sequential(self._separable(24, 96), nn.Conv2d(96, count, 1))
+            for count in (1, keypoints, 2 * keypoints, 2 * keypoints)
+        )
+
+    @staticmethod
+    def _separable(before: int, after: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(before, before, 3, padding=1, groups=before, bias=False),
+            block(before, after, act=nn.ReLU),
+        )
+
+    def forward(self, x: Any) -> Any:
+        """Maps of a stride of 4: the person's centre, keypoints, their places from it, offsets."""
+        found = list[Any]()
+        for part, lateral in zip(self.parts, self.lateral, strict=True):
+            x = part(x)
+            found.append(lateral(x))
+        y = found.pop()
+        for smooth in self.smooth:
+            y = smooth(self.up(y) + found.pop())
+        centre, heat, places, offsets = (head(y) for head in self.heads)
+        return centre.sigmoid(), heat.sigmoid(), places, offsets
 
 
 class UNet(nn.Module):

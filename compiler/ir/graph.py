@@ -1,18 +1,17 @@
-"""The graph: values and operator nodes over a networkx multigraph.
+"""The graph: values and operator nodes.
 
-A value is a graph input, a constant, or one output of one node. Nodes read values by name, so an
-edge of the multigraph stands for one operand. Names are unique within the graph; iteration is
-topological and, among nodes that are ready, in order of insertion: equal constructions give
-equal orders.
+A value is a graph input, a constant, or one output of one node. Nodes read values by name. Names
+are unique within the graph; iteration is topological and, among nodes that are ready, in order of
+insertion: equal constructions give equal orders. A copy shares all values and nodes, so that it
+costs little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from types import MappingProxyType
-
-import networkx as nx
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import InternalError, UsageError
@@ -124,22 +123,22 @@ class Graph:
         self._producer: dict[str, str] = {}
         # Sets that are never changed, so that copies may share them.
         self._readers: dict[str, frozenset[str]] = {}
-        self._net = nx.MultiDiGraph()
-        # Copies share the network until one of them changes it.
-        self._shared = False
+        self._nodes: dict[str, Node] = {}
+        # When nodes were inserted.
+        self._serials: dict[str, int] = {}
         self._serial = 0
         self._order: list[Node] | None = None
 
     def __repr__(self) -> str:
         return (
             f"<Graph {self.name!r}: {', '.join(self.inputs) or 'no input'} -> "
-            f"{', '.join(self.outputs) or 'no output'}, {len(self._net)} nodes, "
+            f"{', '.join(self.outputs) or 'no output'}, {len(self._nodes)} nodes, "
             f"{self._held():,} bytes of constants>"
         )
 
     def __str__(self) -> str:
         """One line per input, node and output; `print_graph` gives all of it."""
-        lines = [f"{self.name}: {len(self._net)} nodes, {self._held():,} bytes of constants"]
+        lines = [f"{self.name}: {len(self._nodes)} nodes, {self._held():,} bytes of constants"]
         lines += [f"  input {name}: {self.type(name)}" for name in self.inputs]
         for node in self.nodes():
             read = ", ".join("_" if name is None else name for name in node.inputs)
@@ -166,20 +165,37 @@ class Graph:
             InternalError: the graph has a cycle.
         """
         if self._order is None:
-            serial = self._net.nodes
-            try:
-                order = list(
-                    nx.lexicographical_topological_sort(self._net, lambda n: serial[n]["serial"])
-                )
-            except nx.NetworkXUnfeasible:
-                raise InternalError("the graph has a cycle", where=self.name) from None
-            self._order = [serial[name]["node"] for name in order]
+            self._order = self._sorted()
         return list(self._order)
+
+    def _sorted(self) -> list[Node]:
+        """All nodes, each after those whose outputs it reads; of those that may be next, the first.
+
+        Raises:
+            InternalError: the graph has a cycle.
+        """
+        missing = {name: len(self._before(node)) for name, node in self._nodes.items()}
+        ready = [(self._serials[name], name) for name, count in missing.items() if not count]
+        heapify(ready)
+        found: list[Node] = []
+        while ready:
+            _, name = heappop(ready)
+            found.append(self._nodes[name])
+            for reader in {n for x in found[-1].outputs for n in self._readers.get(x, ())}:
+                missing[reader] -= 1
+                if not missing[reader]:
+                    heappush(ready, (self._serials[reader], reader))
+        if len(found) < len(self._nodes):
+            raise InternalError("the graph has a cycle", where=self.name)
+        return found
+
+    def _before(self, node: Node) -> set[str]:
+        """Names of the nodes whose outputs a node reads."""
+        return {self._producer[x] for x in node.inputs if x is not None and x in self._producer}
 
     def node(self, name: str) -> Node:
         """The node of that name."""
-        found: Node = self._net.nodes[name]["node"]
-        return found
+        return self._nodes[name]
 
     def value(self, name: str) -> Value:
         """The value of that name.
@@ -203,15 +219,14 @@ class Graph:
 
     def consumers(self, value: str) -> list[Node]:
         """The nodes that read a value, each once, in order of insertion."""
-        serial = self._net.nodes
         names = self._readers.get(value, ())
-        return [serial[n]["node"] for n in sorted(names, key=lambda n: serial[n]["serial"])]
+        return [self._nodes[name] for name in sorted(names, key=self._serials.__getitem__)]
 
     # --- building --------------------------------------------------------------------------------
 
     def fresh(self, stem: str) -> str:
         """A name that neither a value nor a node has yet."""
-        return unused_name(stem, self._values, self._net)
+        return unused_name(stem, self._values, self._nodes)
 
     def add_value(self, value: Value) -> str:
         """Define a value; returns its name.
@@ -254,7 +269,7 @@ class Graph:
         """
         for name, type in zip(node.outputs, types, strict=False):
             self.add_value(Value(name, type))
-        if node.name in self._net:
+        if node.name in self._nodes:
             raise InternalError(f"node {node.name!r} is defined twice", where=self.name)
         for used in (*node.inputs, *node.outputs):
             if used is not None and used not in self._values:
@@ -267,13 +282,11 @@ class Graph:
             ):
                 raise InternalError(f"value {output!r} is produced twice", where=self.name)
             self._producer[output] = node.name
-        self._unshare()
-        self._net.add_node(node.name, node=node, serial=self._serial)
+        self._nodes[node.name], self._serials[node.name] = node, self._serial
         self._serial += 1
-        self._connect(node)
-        for output in node.outputs:
-            for reader in self._readers.get(output, ()):
-                self._net.add_edge(node.name, reader, key=output)
+        for read in node.inputs:
+            if read is not None:
+                self._readers[read] = self._readers.get(read, frozenset()) | {node.name}
         self._order = None
         return node
 
@@ -292,32 +305,15 @@ class Graph:
         self.add_node(Node(name, op, tuple(inputs), (name,), attributes, origin), (type,))
         return name
 
-    def _connect(self, node: Node) -> None:
-        for name in node.inputs:
-            if name is None:
-                continue
-            self._readers[name] = self._readers.get(name, frozenset()) | {node.name}
-            if name in self._producer:
-                self._net.add_edge(self._producer[name], node.name, key=name)
-
-    def _unshare(self) -> None:
-        """Have a network of its own, before it changes."""
-        if self._shared:
-            self._net, self._shared = self._net.copy(), False
-
-    def _disconnect(self, node: Node) -> None:
-        for name in node.inputs:
-            if name is not None:
-                self._readers[name] -= {node.name}
-
     # --- changing --------------------------------------------------------------------------------
 
     def remove(self, node: str) -> None:
         """Remove a node; its outputs stay as values until `prune` or a new producer."""
         old = self.node(node)
-        self._unshare()
-        self._disconnect(old)
-        self._net.remove_node(node)
+        for read in old.inputs:
+            if read is not None:
+                self._readers[read] -= {node}
+        del self._nodes[node], self._serials[node]
         for name in old.outputs:
             del self._producer[name]
         self._order = None
@@ -325,10 +321,10 @@ class Graph:
     def update(self, node: Node) -> Node:
         """Replace the node of the same name, keeping its place in the order."""
         old = self.node(node.name)
-        serial = self._net.nodes[node.name]["serial"]
+        serial = self._serials[node.name]
         self.remove(old.name)
         self.add_node(node)
-        self._net.nodes[node.name]["serial"] = serial
+        self._serials[node.name] = serial
         return node
 
     def replace_uses(self, old: str, new: str) -> None:
@@ -379,8 +375,8 @@ class Graph:
             name = pending.pop()
             if name not in live:
                 live.add(name)
-                pending.extend(self._net.predecessors(name))
-        dead = [name for name in self._net if name not in live]
+                pending.extend(self._before(self._nodes[name]))
+        dead = [name for name in self._nodes if name not in live]
         for name in dead:
             self.remove(name)
         used = {*self.inputs, *self.outputs, *self._producer}
@@ -397,8 +393,7 @@ class Graph:
         # What holds in this graph holds in the copy: no node has to be checked again.
         other._producer = dict(self._producer)
         other._readers = dict(self._readers)
-        other._net, other._shared = self._net, True
-        self._shared = True
+        other._nodes, other._serials = dict(self._nodes), dict(self._serials)
         other._serial, other._order = self._serial, self._order
         return other
 

@@ -18,6 +18,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.detections import CLASSES as BEST_CLASSES
 from fitzroy.compiler.ops.detections import SCORES, DetectionsAttributes
+from fitzroy.compiler.passes.heads import best_class
 from fitzroy.compiler.passes.heads.anchors import Grid, anchors_of, parse_anchors
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
@@ -237,6 +238,37 @@ def test_best_class_of_boxes_that_are_adjacent() -> None:
     widths = [after.type(n.outputs[0]).shape[3] for n in after.nodes() if n.op == "maximum"]
     assert sorted(set(widths)) == [12 * half for half in (1, 2, 3, 5, 10, 20)]
     assert found_alike(before, after) > 20
+
+
+def test_boxes_are_reduced_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four boxes of a cell, four more, and the one that is left; no scores wait for others."""
+    side, _ = detectors.CELLS[0]
+    monkeypatch.setattr(best_class, "_MOST_ELEMENTS", side * side * 40 * 4)
+    options = HeadOptions(True, score_threshold=0.4, anchors="efficientdet")
+    graph = with_detections(levels(9, classes=40, images=True), options)
+    samples = [{"image": image(seed)} for seed in range(2)]
+    bounds = limits(graph, options)
+    before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
+    after = with_best_classes(before.copy())
+    assert found_alike(before, after) > 20
+    cells, runs = (1, side, side), list[tuple[str, int]]()
+    for node in after.nodes():
+        type = after.type(node.outputs[0])
+        if node.op in ("maximum", "reduce_max") and type.shape[:3] == cells:
+            runs.append((node.op, type.shape[3]))
+    halves = [("maximum", 4 * half) for half in (20, 10, 5, 3, 2, 1)]
+    assert runs == 4 * halves + 2 * [("reduce_max", 1)]
+    order = after.nodes()
+    reduced = [n for n, node in enumerate(order) if node.op == "maximum"]
+    first, second = (
+        n
+        for n, node in enumerate(order)
+        if node.op == "conv_2d"
+        and after.type(node.outputs[0]).shape == (*cells, 160)
+        and ".best" not in node.outputs[0]
+    )
+    # Scores of the second group are computed when those of the first have been reduced.
+    assert sum(first < n < second for n in reduced) == 2 * len(halves)
 
 
 def test_missing_anchors_are_asked_for() -> None:

@@ -61,17 +61,19 @@ def groups(columns: Columns, image: str, boxes: int, background: int) -> Iterato
     classes = channels // boxes
     wanted = classes - background
     most = _MOST_ELEMENTS // (height * width * wanted) // WORD * WORD
-    if boxes <= 1 or not most or not columns.has_channels_apart(image):
-        for box in range(boxes):
-            yield Group(columns.take(image, 3, box * classes + background, wanted), 1, 1)
-        return
-    for first in range(0, boxes, most):
-        count = min(most, boxes - first)
+    together = boxes if boxes > 1 and most and columns.has_channels_apart(image) else 0
+    if together > most and together % most <= WORD // 2:
+        # A word of boxes that repeat the last takes longer than one or two, each by itself.
+        together -= together % most
+    for first in range(0, together, most or 1):
+        count = min(most, together - first)
         stride = -(-count // WORD) * WORD
         chosen_boxes = first + np.minimum(np.arange(stride), count - 1)
         number = np.arange(background, classes)
         chosen = np.add.outer(number, chosen_boxes * classes).reshape(-1)
         yield Group(columns.picked(image, chosen), stride, count)
+    for box in range(together, boxes):
+        yield Group(columns.take(image, 3, box * classes + background, wanted), 1, 1)
 
 
 def best_of(graph: Graph, group: Group) -> str:
@@ -86,6 +88,9 @@ def number_of(graph: Graph, group: Group, best: str) -> str:
     bits of a 255th of a step cannot tell from one. A code for each class, which falls from 0 with
     its number, is added: of the best that is its code, of others the lowest integer. With up to
     127 classes, a 127th of a step is enough to keep others below all codes.
+
+    Codes of as many classes have the same scale, however many boxes are reduced together: those of
+    all groups and levels are joined in one tensor.
     """
     classes = graph.type(group.image).shape[3] // group.stride
     coded = _coded_at_once if group.stride == 1 and classes <= _SIGNED else _coded
@@ -95,9 +100,10 @@ def number_of(graph: Graph, group: Group, best: str) -> str:
 def _coded(graph: Graph, group: Group, best: str) -> str:
     """Codes that fall from 0 with the number of a class, for the best; below them for others."""
     name = group.image
-    fine, apart = _codes_of(graph.type(name), LEVELS - 1)
+    type = graph.type(name)
+    classes = type.shape[3] // group.stride
+    fine, apart = _codes_of(type, _SIGNED if classes <= _SIGNED else LEVELS - 1)
     high = fine.zero_point[0]
-    classes = apart.shape[3] // group.stride
     codes = np.arange(high, high - classes, -1).astype(apart.dtype.numpy).repeat(group.stride)
     operands = [name, repeated(graph, best, classes)]
     off = graph.emit("sub", operands, apart, ActivationAttributes(), stem=f"{name}.off")

@@ -136,11 +136,12 @@ def best_classes(
     """
     scores, classes = list[str](), list[str]()
     for level in levels:
-        found = [
-            replace(group, image=_computed(columns.graph, level, group.image))
-            for group in groups(columns, level.image, level.boxes, background)
-        ]
-        best, numbers = zip(*(judged(columns.graph, group) for group in found), strict=True)
+        found, made = list[Group](), list[tuple[str, str]]()
+        # Nodes run in this order. The scores of one group are gone before those of the next come.
+        for group in groups(columns, level.image, level.boxes, background):
+            found.append(replace(group, image=_computed(columns.graph, level, group.image)))
+            made.append(judged(columns.graph, found[-1]))
+        best, numbers = zip(*made, strict=True)
         scores += _rows(columns, level, found, best)
         classes += _rows(columns, level, found, numbers)
     return columns.joined(scores, 1), columns.joined(classes, 1)
