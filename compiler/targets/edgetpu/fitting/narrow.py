@@ -80,12 +80,27 @@ def _relieved(layered: Layered, *, again: bool) -> Arrangement | Refused:
             return found
         relieved = (
             host_layers.compacted(layered)
-            or spilling.spilled(layered, again=again)
+            or spilling.spilled(layered, again=again, lacking=_lacking(found))
             or _interrupted(layered)
         )
         if relieved is None:
             return found
         layered = relieved
+
+
+class _NoAddress(Refused):
+    """There is no room for a tensor.
+
+    Attributes:
+        tensor: its name.
+    """
+
+    tensor: str = ""
+
+
+def _lacking(refusal: Refused) -> str:
+    """The tensor that has no address; empty if strips were not even found."""
+    return refusal.tensor if isinstance(refusal, _NoAddress) else ""
 
 
 def _interrupted(layered: Layered) -> Layered | None:
@@ -187,8 +202,10 @@ def _addresses(schedule: Schedule) -> Addresses | Refused:
 def _refusal(layered: Layered, missing: NoRoom) -> Refused:
     """Concerns the operators that make a tensor for which there is no room."""
     tensor = missing.tensor
-    return Refused(
+    refusal = _NoAddress(
         [layer.origin for layer in layered.layers if layer.writes == tensor.name],
         f"tensor {tensor.name!r} takes {tensor.nbytes} bytes of every tile",
         reason=f"{missing.free} of {missing.nbytes} are free",
     )
+    refusal.tensor = tensor.name
+    return refusal

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
+from fitzroy.compiler.targets.edgetpu.fitting.strip_search import MANY_LAYERS
 from fitzroy.compiler.targets.edgetpu.host import scratch
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
@@ -46,18 +47,25 @@ class _Gap:
         return self.reader - self.before
 
 
-def spilled(layered: Layered, *, again: bool) -> Layered | None:
+def spilled(layered: Layered, *, again: bool, lacking: str = "") -> Layered | None:
     """The layers with the image in the host's memory that takes most room for most of them.
 
     Args:
         layered: the layers.
         again: whether the image may be computed again instead, if that is estimated to be faster.
+        lacking: a tensor for which there is no room: only images that wait about when it is there
+            can make some. Empty for any image.
 
     Returns:
         None if there is no such image.
     """
+    first, last = _around(layered, lacking)
     gap = max(
-        (gap for gap in _gaps(layered) if gap.length > _SHORTEST),
+        (
+            gap
+            for gap in _gaps(layered)
+            if gap.length > _SHORTEST and gap.before < last and gap.reader > first
+        ),
         key=lambda one: one.nbytes * (one.length - 1),
         default=None,
     )
@@ -67,6 +75,18 @@ def spilled(layered: Layered, *, again: bool) -> Layered | None:
     if again:
         choices += _computed_again(layered, gap)
     return min(choices, key=_cycles) if len(choices) > 1 else choices[0]
+
+
+def _around(layered: Layered, name: str) -> tuple[int, int]:
+    """The layers while a tensor is there, and those of a segment with it; all without a name."""
+    uses = [
+        number
+        for number, layer in enumerate(layered.layers)
+        if layer.writes == name or name in layer.reads
+    ]
+    if not uses:
+        return 0, len(layered.layers)
+    return uses[0] - MANY_LAYERS, uses[-1] + MANY_LAYERS
 
 
 def interrupted(layered: Layered, reached: int) -> Layered | None:
