@@ -24,6 +24,8 @@ from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, ReshapeAttributes
 from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import arranged
+from fitzroy.compiler.targets.edgetpu.fitting.spilling import spilled
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Keep
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import GlobalAverage
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
@@ -354,6 +356,28 @@ def test_images_come_back_when_all_of_them_are_with_the_host(seed: int, nbytes: 
 
 
 @pytest.mark.long
+def test_only_images_around_a_tensor_make_room_for_it() -> None:
+    """The longest gap is that of another skip connection, a hundred layers later."""
+    graph = Graph("skips")
+    kind = TensorType((1, 8, 8, 4), DType.INT8, Quantization.per_tensor(1 / 256, -128))
+    name, skips = graph.add_input("image", kind), list[str]()
+    for length in (6, 100, 20):
+        skip = name = sigmoid(graph, name)
+        for _ in range(length):
+            name = sigmoid(graph, name)
+        if length < 100:
+            skips.append(skip)
+            name = graph.emit("add", [skip, name], kind, ActivationAttributes())
+    graph.outputs = [name]
+    layered = legalized(graph)
+    kept = []
+    for lacking in ("", skips[0], skips[1]):
+        spilt = spilled(layered, again=False, lacking=lacking)
+        assert spilt is not None
+        kept += [layer.reads[0] for layer in spilt.layers if isinstance(layer, Keep)]
+    assert kept == [skips[1], skips[0], skips[1]]
+
+
 def test_parts_of_an_output_are_sent_one_after_the_other() -> None:
     """Not strip by strip of all of them: the host's buffer has one part after the other."""
     count, package = differences(random_model(50242), 3000)
