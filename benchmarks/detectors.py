@@ -216,6 +216,13 @@ def _apart(architecture: Architecture, size: int, seconds: float, flags: Sequenc
     return found if not code else found | {"unfinished": failed}
 
 
+def _with_cuts(row: Json, before: Json) -> Json:
+    """A row with what an earlier one says about several chips."""
+    if "listed" in row and "listed" in before:
+        row = row | {"listed": _with_cuts(row["listed"], before["listed"])}
+    return row | ({"several": before["several"]} if "several" in before else {})
+
+
 def _key(row: Mapping[str, Any]) -> tuple[str, int]:
     return row["model"], row["size"]
 
@@ -257,6 +264,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{missing}: not installed, {architecture.name} is skipped")
             continue
         row = _apart(architecture, size, options.seconds, flags)
+        if options.one_chip:
+            row = _with_cuts(row, rows.get((architecture.name, size), {}))
         rows[_key(row)] = row
         print(json.dumps(row), flush=True)
         order = {item.name: number for number, item in enumerate(every)}
