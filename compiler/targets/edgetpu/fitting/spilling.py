@@ -53,19 +53,17 @@ def spilled(layered: Layered, *, again: bool, lacking: str = "") -> Layered | No
     Args:
         layered: the layers.
         again: whether the image may be computed again instead, if that is estimated to be faster.
-        lacking: a tensor for which there is no room: only images that wait about when it is there
-            can make some. Empty for any image.
+        lacking: a tensor for which there is no room. Images that wait about when it is there come
+            first, because others make none. Empty if there is no such tensor.
 
     Returns:
         None if there is no such image.
     """
     first, last = _around(layered, lacking)
+    gaps = [gap for gap in _gaps(layered) if gap.length > _SHORTEST]
+    near = [gap for gap in gaps if gap.before < last and gap.reader > first]
     gap = max(
-        (
-            gap
-            for gap in _gaps(layered)
-            if gap.length > _SHORTEST and gap.before < last and gap.reader > first
-        ),
+        near or gaps,
         key=lambda one: one.nbytes * (one.length - 1),
         default=None,
     )
