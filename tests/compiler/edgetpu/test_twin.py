@@ -175,6 +175,17 @@ def test_softmax_of_rows(shape: tuple[int, ...]) -> None:
     demand_equal(graph, 4)
 
 
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+def test_extrema_with_a_single_number(op: str) -> None:
+    graph = Graph(op)
+    kind = TensorType((1, 3, 5, 4), DType.INT8, Quantization.per_tensor(0.05, 3))
+    x = graph.add_input("x", kind)
+    least = graph.add_constant("least", np.array(7, np.int8), Quantization.per_tensor(0.1, -2))
+    result = replace(kind, quantization=Quantization.per_tensor(0.06, -4))
+    graph.outputs = [graph.emit(op, [x, least], result)]
+    demand_equal(graph, 4)
+
+
 def test_convolutions_of_sums_beyond_float32() -> None:
     graph = Graph("wide")
     quantization = Quantization.per_tensor(0.1, -128)

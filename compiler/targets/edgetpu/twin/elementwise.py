@@ -85,7 +85,8 @@ def extremum(function: np.ufunc) -> Callable[[Call], Single | None]:
         operands_in_order = operands_of(call)
 
         def run(operands: Sequence[Codes], out: Codes) -> None:
-            one, other = (codes.copy() for codes in operands_in_order(operands))
+            # Copies of single numbers are no arrays.
+            one, other = (np.array(codes) for codes in operands_in_order(operands))
             finishes[0](one)
             finishes[1](other)
             function(one, other, out=out)
