@@ -41,7 +41,7 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
-from fitzroy.execution.estimate import estimate, steps
+from fitzroy.execution.estimate import StepFigures, estimate, steps
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.hw_models.edgetpu.envelope import PROPERTIES
 from fitzroy.hw_models.edgetpu.latitude import ANY
@@ -253,15 +253,24 @@ def _paced(path: Path, compiled: EdgeTpuCompilation) -> dict[str, float]:
 
 
 def _estimates(compiled: EdgeTpuCompilation) -> dict[str, Estimates]:
-    """How well the layers of a model were estimated, by their kind."""
+    """How well the layers of a model were estimated, by their kind; those of a phase together."""
     found: dict[str, Estimates] = {}
     for part in compiled.segments:
         run = estimate(part.package, "", steps=steps_of(part.segment, part.forms))
         emitted = next(stage for stage in part.forms if isinstance(stage, Emitted))
+        phases: list[list[StepFigures]] = []
         for item in steps(emitted.marks, run):
-            if item.mark.cycles:
-                known = found.setdefault(item.mark.kind, Estimates())
-                known.add(item.mark.cycles, item.cycles)
+            if item.mark.joined:
+                phases[-1].append(item)
+            else:
+                phases.append([item])
+        for phase in phases:
+            if all(item.mark.cycles for item in phase):
+                kind = " + ".join(item.mark.kind for item in phase)
+                known = found.setdefault(kind, Estimates())
+                known.add(
+                    sum(item.mark.cycles for item in phase), sum(item.cycles for item in phase)
+                )
     return found
 
 

@@ -49,7 +49,20 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: lanes_last=4 lanes=4 nlu scale=0.0058208546 maximum=127 minimum=-128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [1*4 1*256 1*4 1*512 1*32768]              ; 1 step
+        b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
+        c: 0x400 [1*4] ping(2, 4)                           ; 1 step
+        d: 0x1800 ping(1, 4)                                ; 1 step
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0058208546 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [1*4 1*256 1*4 1*1024 1*65536]             ; 1 step
         b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
         c: 0x400 [1*4] ping(2, 4)                           ; 1 step
@@ -90,10 +103,21 @@
         output: block_level=3 reduction=0x1 lanes_last=4 lanes=4 output16 scale=1.4959596 maximum=32767 minimum=-32768 output_zero_point=32768
 
     mac tiles=r1c1 avdata=@3
+        a: 0x100 [1*1 1*4 1*4 1*16] ping(4, 32)             ; 1 step
+        b: 0x8200 [1*4 1*4 1*4 1*8]                         ; 1 word, 4 B
+        c: 0x400                                            ; 1 step
+        d: 0x1800 ping(1, 4)                                ; 1 step
+        wait: wide_to_narrow>=-30000+8*i@4
+        operands: accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=1 reduction=0x1 lanes_last=4 lanes=4 scale=0.0058208546 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3
         a: 0x100 [1*1 1*4 1*1 1*1] ping(4, 16)              ; 1 step
         b: 0x8200 [1*4 1*4 1*12 1*192]                      ; 1 word, 4 B
         c: 0x400                                            ; 1 step
         d: 0x1800 ping(1, 4)                                ; 1 step
+        wait: wide_to_narrow>=-30000+4*i@4
         operands: accumulate idle_multipliers=1,1,1
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=1 reduction=0x1 lanes_last=4 lanes=4 scale=0.011641709 maximum=127 minimum=-128 output_zero_point=128
@@ -150,7 +174,7 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=5 reduction=0x3 lanes_last=4 lanes=4 scale=0.0041159657 maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [4*4 1*16 1*4 1*16 1*16]                   ; 4 steps
         b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
         c: 0x400 [4*4] ping(2, 16)                          ; 4 steps
@@ -253,19 +277,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=289 zero_point_step=3 zero_point_base=286
         output: block_level=2 reduction=0x3 lanes_last=4 lanes=4 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [5*12 4*104 1*4 1*4 1*52]                  ; 20 steps
-        b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
-        c: 0x400 [20*4] ping(2, 80)                         ; 20 steps
-        d: 0x1800 [20*0] ping(1, 4)                         ; 20 steps
-        wait: ring_read_b>=-30000+1*i@5
-        wait: wide_to_scaling>=-30000+1*i@5
-        loops: loops=5,4
-        operands: trained accumulate
-        zero_points: c_zero_point=128 a_zero_point=128
-        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0013015827 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [7*4 4*28 1*4 1*4 1*28]                    ; 28 steps
         b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
         c: 0x400 [28*4] ping(2, 112)                        ; 28 steps
@@ -277,7 +289,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=286 zero_point_step=2 zero_point_base=284
         output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0011000382 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [4*4 6*16 1*4 1*12 1*16]                   ; 24 steps
         b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
         c: 0x400 [24*4] ping(2, 96)                         ; 24 steps
@@ -288,6 +300,18 @@
         operands: trained accumulate
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=283 zero_point_step=3 zero_point_base=280
         output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [5*12 4*104 1*4 1*4 1*52]                  ; 20 steps
+        b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
+        c: 0x400 [20*4] ping(2, 80)                         ; 20 steps
+        d: 0x1800 [20*0] ping(1, 4)                         ; 20 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        loops: loops=5,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0013015827 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1
         a: 0x100 [1*4 4*4 1*4 1*12 1*4]                     ; 4 steps
@@ -321,13 +345,17 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=271 zero_point_step=3 zero_point_base=268
         output: block_level=2 reduction=0x3 lanes_last=36 lanes=36 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [3*4 3*12 1*4 1*4 1*12]                    ; 9 steps
         b: 0x8200 [2*4 1*8 1*8 1*64]                        ; 2 words, 8 B
         c: 0x400 [9*4] ping(2, 36)                          ; 9 steps
         d: 0x1800 [9*0] ping(1, 4)                          ; 9 steps
         wait: ring_read_b>=-30000+1*i@5
         wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
         loops: loops=3,3
         operands: trained accumulate
         zero_points: c_zero_point=128 a_zero_point=128
@@ -421,6 +449,17 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=2 reduction=0x3 lanes_last=12 lanes=12 scale=6.525884e-05 maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [2*4 2*28 4*4 2*28]                        ; 32 steps
+        b: 0x8200 [4*4 2*16]                                ; 8 words, 32 B
+        c: 0x400 [4*4 8*0]                                  ; 32 steps
+        d: 0x1800 [4*0 8*0] ping(1, 4)                      ; 32 steps
+        wait: ring_read_b>=-30000+1*i@2
+        loops: loops=4,8
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=4 lanes=4 scale=0.0029104273 maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [2*4 2*4 1*0 9*32]                         ; 36 steps
         b: 0x8200 [4*4 2*32 9*128]                          ; 72 words, 288 B
@@ -431,18 +470,6 @@
         operands: trained accumulate
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=2 reduction=0x1 lanes_last=16 lanes=16 scale=0.0041159657 maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [32*4 3*1088 16*64 3*1088]                 ; 4608 steps
-        b: 0x8200 [1*0 1*0 768*4]                           ; 768 words, 3072 B
-        c: 0x400 [96*4 48*0] ping(2, -381)                  ; 4608 steps
-        d: 0x1800 [96*0 48*0] ping(1, 4)                    ; 4608 steps
-        wait: ring_read_b>=-30000+1*i@2
-        wait: wide_to_scaling>=-30000+1*i@2
-        loops: loops=96,48
-        operands: trained accumulate
-        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=352 zero_point_step=3 zero_point_base=352
-        output: block_level=2 reduction=0x1 lanes_last=64 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@4 parameters=@2
         a: 0x100 [4*4 6*64 7*8 2*256]                       ; 336 steps
@@ -455,29 +482,65 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=2 reduction=0x1 lanes_last=32 lanes=32 scale=0.001188177 maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@4 parameters=@2
-        a: 0x100 [3*4 5*228 28*8 14*912]                    ; 5880 steps
-        b: 0x8200 [8*4 2*960 28*32 14*1920]                 ; 6272 words, 25088 B
-        c: 0x400 [15*4 392*0] ping(2, -57)                  ; 5880 steps
-        d: 0x1800 [15*0 392*0] ping(1, 4)                   ; 5880 steps
+    mac tiles=r1c1 avdata=@0 parameters=@2
+        a: 0x100 [1*0 1*0 1*0 1*0 4*4]                      ; 4 steps
+        b: 0x8200 [2*4]                                     ; 2 words, 8 B
+        c: 0x400 [2*4 2*0] ping(2, 8)                       ; 4 steps
+        d: 0x1800 [2*0 2*0] ping(1, 4)                      ; 4 steps
         wait: ring_read_b>=-30000+1*i@2
         wait: wide_to_scaling>=-30000+1*i@2
-        loops: loops=15,392
+        loops: loops=2,2
         operands: trained accumulate
-        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=271 zero_point_step=3 zero_point_base=271
-        output: block_level=2 reduction=0x1 lanes_last=64 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=4 lanes=4 scale=0.0041159657 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [3*12 5*80 4*4 1*0 9*40]                   ; 540 steps
-        b: 0x8200 [1*0 1*0 576*4]                           ; 576 words, 2304 B
-        c: 0x400 [15*4 36*0] ping(2, 60)                    ; 540 steps
-        d: 0x1800 [15*0 36*0] ping(1, 4)                    ; 540 steps
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [4*4 1*0 1*0 1*0 2*20]                     ; 8 steps
+        b: 0x8200 [2*4 2*8]                                 ; 4 words, 16 B
+        c: 0x400 [2*4 4*0] ping(2, 8)                       ; 8 steps
+        d: 0x1800 [2*0 4*0] ping(1, 4)                      ; 8 steps
         wait: ring_read_b>=-30000+1*i@2
         wait: wide_to_scaling>=-30000+1*i@2
-        loops: loops=15,36
+        loops: loops=2,4
         operands: trained accumulate
-        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=273 zero_point_step=2 zero_point_base=271
-        output: block_level=2 reduction=0x1 lanes_last=64 lanes=64 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=4 lanes=4 scale=0.0041159657 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [1*0 1*0 1*0 1*0 3*4]                      ; 3 steps
+        b: 0x8200 [2*4 3*8]                                 ; 6 words, 24 B
+        c: 0x400 [1*0 3*0] ping(2, 4)                       ; 3 steps
+        d: 0x1800 [1*0 3*0] ping(1, 4)                      ; 3 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@2
+        loops: loops=1,3
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=260 zero_point_step=3 zero_point_base=257
+        output: block_level=2 reduction=0x1 lanes_last=8 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [2*4 3*24 1*0 1*0 3*216]                   ; 18 steps
+        b: 0x8200 [36*4 3*144]                              ; 108 words, 432 B
+        c: 0x400 [2*4 9*0] ping(2, 8)                       ; 18 steps
+        d: 0x1800 [2*0 9*0] ping(1, 4)                      ; 18 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@2
+        loops: loops=2,9
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=260 zero_point_step=2 zero_point_base=258
+        output: block_level=2 reduction=0x1 lanes_last=48 lanes=48 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [11*4 2*60 2*16 1*0 5*60]                  ; 220 steps
+        b: 0x8200 [5*4 2*16 5*36]                           ; 50 words, 200 B
+        c: 0x400 [22*4 10*0] ping(2, -85)                   ; 220 steps
+        d: 0x1800 [22*0 10*0] ping(1, 4)                    ; 220 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@2
+        loops: loops=22,10
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=20 lanes=20 scale=0.0012410104 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [3*4 3*20 1*0 1*0 2*8]                     ; 18 steps
@@ -527,7 +590,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=280 zero_point_step=2 zero_point_base=280
         output: block_level=2 reduction=0x1 lanes_last=32 lanes=32 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [1*32 1*1024 8*4 1*4096 1*131072]          ; 8 steps
         b: 0x8200 [1*4 1*4 1*4 1*64]                        ; 1 word, 4 B
         c: 0x400 [8*4] ping(2, 32)                          ; 8 steps
@@ -640,6 +703,30 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=4 reduction=0x1 lanes_last=4 lanes=4 scale=0.0041159657 maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [8*4 81*384 12*32]                         ; 7776 steps
+        b: 0x8200 [9*4 9*36]                                ; 81 words, 324 B
+        c: 0x400 [8*4 81*0 12*0] ping(2, 32)                ; 7776 steps
+        d: 0x1800 [8*0 81*4 12*0]                           ; 7776 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@3
+        loops: loops=8,81,12
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=3 reduction=0x5 lanes_last=4 lanes=4 scale=0.0020579828 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [21*8 2*112 2*4]                           ; 84 steps
+        b: 0x8200 [3*4 2*12]                                ; 6 words, 24 B
+        c: 0x400 [21*4 2*0 2*0] ping(2, 84)                 ; 84 steps
+        d: 0x1800 [21*0 2*4 2*0]                            ; 84 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@3
+        loops: loops=21,2,2
+        operands: trained
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=301 zero_point_step=3 zero_point_base=298
+        output: block_level=3 reduction=0x5 lanes_last=12 lanes=12 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 parameters=@4
         a: 0x100 [1*0 1*4 3*4 1*48]                         ; 3 steps
         b: 0x8200 [1*4 3*4 1*12]                            ; 3 words, 12 B
@@ -722,6 +809,18 @@
         operands: trained accumulate
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=309 zero_point_step=3 zero_point_base=291
         output: block_level=2 reduction=0x1 lanes_last=12 lanes=20 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [3*4 5*20 3*60 2*0]                        ; 90 steps
+        b: 0x8200 [16*4 3*96 2*64] part(2, 8)               ; 72 words, 288 B
+        c: 0x400 [15*4 3*0 2*0] ping(2, 60)                 ; 90 steps
+        d: 0x1800 [15*0 1*0 6*0] ping(1, 4)                 ; 90 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@2
+        loops: loops=15,3,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=32 lanes=64 scale=0.0015029382 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [49*28 1*0 1*0 7*4]                        ; 343 steps
@@ -819,6 +918,30 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=310 zero_point_step=2 zero_point_base=298
         output: block_level=2 reduction=0x1 lanes_last=20 lanes=24 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [54*4 1*0 1*0 2*0]                         ; 108 steps
+        b: 0x8200 [16*4 9*76 3*684 2*64] part(3, 3)         ; 513 words, 2052 B
+        c: 0x400 [2*4 27*0 2*0] ping(2, 8)                  ; 108 steps
+        d: 0x1800 [2*0 1*0 54*0] ping(1, 4)                 ; 108 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@2
+        loops: loops=2,27,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=12 lanes=64 scale=0.0041159657 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [2*4 3*16 1*0 2*0]                         ; 12 steps
+        b: 0x8200 [16*4 2*88 3*176 2*64] part(3, 6)         ; 132 words, 528 B
+        c: 0x400 [6*0 1*0 2*0] ping(2, 4)                   ; 12 steps
+        d: 0x1800 [1*0 1*0 12*0] ping(1, 4)                 ; 12 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@2
+        loops: loops=1,6,2
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=261 zero_point_step=3 zero_point_base=258
+        output: block_level=2 reduction=0x1 lanes_last=24 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [5*4 1*0 1*0 3*0]                          ; 15 steps
         b: 0x8200 [16*4 1*0 1*0 3*64] part(3, 5)            ; 37 words, 148 B
@@ -889,6 +1012,145 @@
         operands: trained accumulate
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=2 reduction=0x1 lanes_last=8 lanes=8 scale=0.0019402849 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [110*4 1*0 1*0 1*0 2*0]                    ; 220 steps
+        b: 0x8200 [16*4 2*92 5*184 2*64] part(3, 7)         ; 230 words, 920 B
+        c: 0x400 [11*4 10*0 2*44]                           ; 220 steps
+        d: 0x1800 [11*0 1*0 20*0] ping(1, 4)                ; 220 steps
+        wait: ring_read_b>=-30000+1*i@2
+        loops: loops=11,10,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=2 reduction=0x1 lanes_last=28 lanes=64 scale=0.0017550538 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@0 parameters=@2
+        a: 0x100 [18*8 4*24 1*0 1*0 1*0 2*4]                ; 144 steps
+        b: 0x8200 [4*4]                                     ; 4 words, 16 B
+        c: 0x400 [18*4 4*0 2*0] ping(2, 72)                 ; 144 steps
+        d: 0x1800 [18*0 4*4 2*0]                            ; 144 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@3
+        loops: loops=18,4,2
+        operands: trained
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=294 zero_point_step=2 zero_point_base=292
+        output: block_level=3 reduction=0x5 lanes_last=4 lanes=4 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@1 parameters=@2
+        a: 0x100 [4*16 2*192 2*8 2*64 1*0 2*4]              ; 64 steps
+        b: 0x8200 [30*4 2*120]                              ; 60 words, 240 B
+        c: 0x400 [8*4 4*0 2*0] ping(2, 32)                  ; 64 steps
+        d: 0x1800 [8*0 4*4 2*0]                             ; 64 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@3
+        loops: loops=8,4,2
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=3 reduction=0x5 lanes_last=60 lanes=60 scale=0.0020579828 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [1*64 1*448 16*4 7*64 1*448]               ; 112 steps
+        b: 0x8200 [2*4 7*8 1*56 1*64]                       ; 14 words, 56 B
+        c: 0x400 [16*4 7*0] ping(2, 64)                     ; 112 steps
+        d: 0x1800 [16*0 7*0] ping(1, 4)                     ; 112 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@6
+        loops: loops=1,1,16,7
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=8 lanes=8 scale=0.0014552136 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*4 4*16 1*4 2*8 1*16]                    ; 16 steps
+        b: 0x8200 [14*4 2*56 1*112 1*64]                    ; 28 words, 112 B
+        c: 0x400 [8*4 2*0] ping(2, 32)                      ; 16 steps
+        d: 0x1800 [8*0 2*0] ping(1, 4)                      ; 16 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,4,1,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=56 lanes=56 scale=0.0020579828 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [3*4 3*44 1*4 3*12 1*88]                   ; 27 steps
+        b: 0x8200 [2*4 3*8 1*120 1*64]                      ; 6 words, 24 B
+        c: 0x400 [9*4 3*0] ping(2, 36)                      ; 27 steps
+        d: 0x1800 [9*0 3*0] ping(1, 4)                      ; 27 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=3,3,1,3
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=268 zero_point_step=3 zero_point_base=265
+        output: block_level=5 reduction=0x7 lanes_last=8 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*4 4*16 1*4 2*8 1*16]                    ; 16 steps
+        b: 0x8200 [14*4 2*56 1*112 1*64]                    ; 28 words, 112 B
+        c: 0x400 [8*4 2*0] ping(2, 32)                      ; 16 steps
+        d: 0x1800 [8*0 2*0] ping(1, 4)                      ; 16 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,4,1,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=56 lanes=56 scale=0.0020579828 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [3*4 3*44 1*4 3*12 1*88]                   ; 27 steps
+        b: 0x8200 [2*4 3*8 1*120 1*64]                      ; 6 words, 24 B
+        c: 0x400 [9*4 3*0] ping(2, 36)                      ; 27 steps
+        d: 0x1800 [9*0 3*0] ping(1, 4)                      ; 27 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=3,3,1,3
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=268 zero_point_step=3 zero_point_base=265
+        output: block_level=5 reduction=0x7 lanes_last=8 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*8 3*32 2*4 4*8 1*32]                    ; 24 steps
+        b: 0x8200 [1*4 4*4 1*16 1*64]                       ; 4 words, 16 B
+        c: 0x400 [6*4 4*0] ping(2, 24)                      ; 24 steps
+        d: 0x1800 [6*0 4*0] ping(1, 4)                      ; 24 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        loops: loops=1,3,2,4
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=265 zero_point_step=3 zero_point_base=262
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*8 3*32 2*4 4*8 1*32]                    ; 24 steps
+        b: 0x8200 [1*4 4*4 1*16 1*64]                       ; 4 words, 16 B
+        c: 0x400 [6*4 4*0] ping(2, 24)                      ; 24 steps
+        d: 0x1800 [6*0 4*0] ping(1, 4)                      ; 24 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        loops: loops=1,3,2,4
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=265 zero_point_step=3 zero_point_base=262
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@1 parameters=@2
         a: 0x100 [4*4 3*128 3*384 8*16]                     ; 288 steps
@@ -1026,6 +1288,34 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=367 zero_point_step=3 zero_point_base=361
         output: block_level=3 reduction=0x3 lanes_last=4 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@4 parameters=@2
+        a: 0x100 [3*4 5*228 28*8 14*912 1*4]                ; 5880 steps
+        b: 0x8200 [8*4 2*960 28*32 14*1920 1*32]            ; 6272 words, 25088 B
+        c: 0x400 [15*4 392*0 1*60]                          ; 5880 steps
+        d: 0x1800 [15*0 392*0] ping(1, 4)                   ; 5880 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
+        loops: loops=3,5,28,14
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=4 reduction=0x3 lanes_last=64 lanes=64 scale=0.0015029382 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@4 parameters=@2
+        a: 0x100 [3*4 5*228 28*8 14*912 1*4]                ; 5880 steps
+        b: 0x8200 [8*4 2*960 28*32 14*1920 1*32]            ; 6272 words, 25088 B
+        c: 0x400 [15*4 392*0 1*60]                          ; 5880 steps
+        d: 0x1800 [15*0 392*0] ping(1, 4)                   ; 5880 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
+        loops: loops=3,5,28,14
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=271 zero_point_step=3 zero_point_base=271
+        output: block_level=4 reduction=0x3 lanes_last=64 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 avdata=@4 parameters=@3
         a: 0x100 [2*4 6*32 4*8 5*64]                        ; 240 steps
         b: 0x8200 [8*4 2*128 4*32 5*256]                    ; 320 words, 1280 B
@@ -1114,6 +1404,34 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=3 reduction=0x3 lanes_last=56 lanes=64 scale=0.0015556888 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [8*4 64*128 4*32 2*0]                      ; 4096 steps
+        b: 0x8200 [16*4 8*80 8*640 2*64] part(3, 4)         ; 1280 words, 5120 B
+        c: 0x400 [8*4 64*0 1*0 8*0] ping(2, 32)             ; 4096 steps
+        d: 0x1800 [8*0 64*4 1*0 8*0]                        ; 4096 steps
+        wait: ring_read_b>=-30000+1*i@2
+        wait: wide_to_scaling>=-30000+1*i@3
+        loops: loops=8,64,4,2
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=3 reduction=0x5 lanes_last=16 lanes=64 scale=0.0020579828 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@5 parameters=@2
+        a: 0x100 [6*4 6*72 4*16 4*288 1*4]                  ; 576 steps
+        b: 0x8200 [1*4 4*4 4*64 4*16 4*256 1*4]             ; 256 words, 1024 B
+        c: 0x400 [36*4 16*0 1*144]                          ; 576 steps
+        d: 0x1800 [36*0 16*0] ping(1, 4)                    ; 576 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_north_in>=-30000+1*i@5
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
+        loops: loops=6,6,4,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=4 reduction=0x3 lanes_last=64 lanes=64 scale=0.0009701424 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 avdata=@5 parameters=@2
         a: 0x100 [8*4 10*88 8*8 4*352 1*4]                  ; 2560 steps
         b: 0x8200 [2*4 2*8 4*128 8*16 4*512 1*8]            ; 512 words, 2048 B
@@ -1121,10 +1439,42 @@
         d: 0x1800 [80*0 32*0] ping(1, 4)                    ; 2560 steps
         wait: ring_read_b>=-30000+1*i@4
         wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_north_in>=-30000+1*i@5
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
         loops: loops=8,10,8,4
         operands: trained accumulate
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=336 zero_point_step=2 zero_point_base=336
         output: block_level=4 reduction=0x3 lanes_last=64 lanes=64 scale=0.00065079133 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@5 parameters=@2
+        a: 0x100 [5*4 5*164 10*16 10*656 1*4]               ; 2500 steps
+        b: 0x8200 [4*4 2*16 2*352 10*32 10*704 1*16]        ; 1600 words, 6400 B
+        c: 0x400 [25*4 100*0 1*100]                         ; 2500 steps
+        d: 0x1800 [25*0 100*0] ping(1, 4)                   ; 2500 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
+        loops: loops=5,5,10,10
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=4 reduction=0x3 lanes_last=64 lanes=64 scale=0.0011641709 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@5 parameters=@2
+        a: 0x100 [5*4 5*132 8*16 8*528 1*4]                 ; 1600 steps
+        b: 0x8200 [2*4 2*8 2*144 8*16 8*288 1*8]            ; 512 words, 2048 B
+        c: 0x400 [25*4 64*0 1*100]                          ; 1600 steps
+        d: 0x1800 [25*0 64*0] ping(1, 4)                    ; 1600 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
+        loops: loops=5,5,8,8
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=4 reduction=0x3 lanes_last=32 lanes=32 scale=0.0011641709 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@4 parameters=@2
         a: 0x100 [5*8 7*64 2*320 2*4]                       ; 140 steps
@@ -1178,6 +1528,258 @@
         operands: accumulate
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=4 reduction=0x1 lanes_last=4 lanes=4 output16 scale=1.0578032 maximum=32767 minimum=-32768 output_zero_point=32768
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [7*16 6*256 4*4 5*32 4*768]                ; 3360 steps
+        b: 0x8200 [1*4 5*4 4*20 1*64]                       ; 20 words, 80 B
+        c: 0x400 [168*4 20*0] ping(2, 672)                  ; 3360 steps
+        d: 0x1800 [168*0 20*0] ping(1, 4)                   ; 3360 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=7,6,4,5,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0004490887 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [3*64 3*2176 16*4 32*64 3*2176]            ; 13824 steps
+        b: 0x8200 [16*4 32*64 3*2048 1*64]                  ; 1536 words, 6144 B
+        c: 0x400 [144*4 96*0] ping(2, 576)                  ; 13824 steps
+        d: 0x1800 [144*0 96*0] ping(1, 4)                   ; 13824 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=3,3,16,32,3
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=403 zero_point_step=3 zero_point_base=400
+        output: block_level=5 reduction=0x7 lanes_last=64 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [3*12 5*80 1*4 4*4 9*40]                   ; 540 steps
+        b: 0x8200 [16*4 4*64 9*256 1*64]                    ; 576 words, 2304 B
+        c: 0x400 [15*4 36*0] ping(2, 60)                    ; 540 steps
+        d: 0x1800 [15*0 36*0] ping(1, 4)                    ; 540 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=3,5,1,4,9
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=273 zero_point_step=2 zero_point_base=271
+        output: block_level=5 reduction=0x7 lanes_last=64 lanes=64 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [5*4 1*20 1*4 1*8 4*20]                    ; 20 steps
+        b: 0x8200 [1*4 1*4 4*4 1*64]                        ; 4 words, 16 B
+        c: 0x400 [5*4 4*0] ping(2, 20)                      ; 20 steps
+        d: 0x1800 [5*0 4*0] ping(1, 4)                      ; 20 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=5,1,1,1,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0026031653 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [5*4 1*20 1*4 1*8 4*20]                    ; 20 steps
+        b: 0x8200 [1*4 1*4 4*4 1*64]                        ; 4 words, 16 B
+        c: 0x400 [5*4 4*0] ping(2, 20)                      ; 20 steps
+        d: 0x1800 [5*0 4*0] ping(1, 4)                      ; 20 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=5,1,1,1,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0026031653 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [1*4 7*4 1*4 1*4 6*4]                      ; 42 steps
+        b: 0x8200 [1*4 1*4 6*4 1*64]                        ; 6 words, 24 B
+        c: 0x400 [7*4 6*0] ping(2, 28)                      ; 42 steps
+        d: 0x1800 [7*0 6*0] ping(1, 4)                      ; 42 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        loops: loops=1,7,1,1,6
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=265 zero_point_step=2 zero_point_base=263
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0022000764 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [1*4 1*4 1*4 1*4 9*4]                      ; 9 steps
+        b: 0x8200 [11*4 1*44 9*44 1*64]                     ; 99 words, 396 B
+        c: 0x400 [1*4 9*0] ping(2, 4)                       ; 9 steps
+        d: 0x1800 [1*0 9*0] ping(1, 4)                      ; 9 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        loops: loops=1,1,1,1,9
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=44 lanes=44 scale=0.0058208546 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*8 6*24 2*4 2*8 9*24]                    ; 432 steps
+        b: 0x8200 [11*4 2*44 9*352 1*64]                    ; 198 words, 792 B
+        c: 0x400 [24*4 18*0] ping(2, 96)                    ; 432 steps
+        d: 0x1800 [24*0 18*0] ping(1, 4)                    ; 432 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,6,2,2,9
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=44 lanes=44 scale=0.001188177 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [3*4 3*24 1*4 4*4 6*24]                    ; 216 steps
+        b: 0x8200 [12*4 4*48 6*192 1*64]                    ; 288 words, 1152 B
+        c: 0x400 [9*4 24*0] ping(2, 36)                     ; 216 steps
+        d: 0x1800 [9*0 24*0] ping(1, 4)                     ; 216 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=3,3,1,4,6
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=268 zero_point_step=3 zero_point_base=265
+        output: block_level=5 reduction=0x7 lanes_last=48 lanes=48 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*8 6*24 2*4 2*8 9*24]                    ; 432 steps
+        b: 0x8200 [11*4 2*44 9*352 1*64]                    ; 198 words, 792 B
+        c: 0x400 [24*4 18*0] ping(2, 96)                    ; 432 steps
+        d: 0x1800 [24*0 18*0] ping(1, 4)                    ; 432 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,6,2,2,9
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=44 lanes=44 scale=0.001188177 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*4 3*40 1*4 9*4 4*40]                    ; 216 steps
+        b: 0x8200 [3*4 9*12 4*132 1*64]                     ; 108 words, 432 B
+        c: 0x400 [6*4 36*0] ping(2, 24)                     ; 216 steps
+        d: 0x1800 [6*0 36*0] ping(1, 4)                     ; 216 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,3,1,9,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=12 lanes=12 scale=0.002376354 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*84 1*224 7*4 1*28 6*112]                ; 84 steps
+        b: 0x8200 [2*4 1*8 6*24 1*64]                       ; 12 words, 48 B
+        c: 0x400 [14*4 6*0] ping(2, 56)                     ; 84 steps
+        d: 0x1800 [14*0 6*0] ping(1, 4)                     ; 84 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,1,7,1,6
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=8 lanes=8 scale=0.0015556888 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [2*4 1*28 1*4 2*12 2*56]                   ; 8 steps
+        b: 0x8200 [1*4 2*4 2*12 1*64]                       ; 4 words, 16 B
+        c: 0x400 [2*4 4*0] ping(2, 8)                       ; 8 steps
+        d: 0x1800 [2*0 4*0] ping(1, 4)                      ; 8 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=2,1,1,2,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=4 lanes=4 scale=0.0041159657 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*4 5*8 1*4 2*4 4*8]                      ; 40 steps
+        b: 0x8200 [11*4 2*44 4*132 1*64]                    ; 88 words, 352 B
+        c: 0x400 [5*4 8*0] ping(2, 20)                      ; 40 steps
+        d: 0x1800 [5*0 8*0] ping(1, 4)                      ; 40 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        loops: loops=1,5,1,2,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=44 lanes=44 scale=0.0026031653 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*4 5*8 1*4 2*4 4*8]                      ; 40 steps
+        b: 0x8200 [11*4 2*44 4*132 1*64]                    ; 88 words, 352 B
+        c: 0x400 [5*4 8*0] ping(2, 20)                      ; 40 steps
+        d: 0x1800 [5*0 8*0] ping(1, 4)                      ; 40 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        loops: loops=1,5,1,2,4
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=44 lanes=44 scale=0.0026031653 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*4 1*16 1*4 1*12 5*16]                   ; 5 steps
+        b: 0x8200 [14*4 1*56 5*112 1*64]                    ; 70 words, 280 B
+        c: 0x400 [1*4 5*0] ping(2, 4)                       ; 5 steps
+        d: 0x1800 [1*0 5*0] ping(1, 4)                      ; 5 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        loops: loops=1,1,1,1,5
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=56 lanes=56 scale=0.0058208546 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*4 1*16 1*4 1*12 5*16]                   ; 5 steps
+        b: 0x8200 [14*4 1*56 5*112 1*64]                    ; 70 words, 280 B
+        c: 0x400 [1*4 5*0] ping(2, 4)                       ; 5 steps
+        d: 0x1800 [1*0 5*0] ping(1, 4)                      ; 5 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_south_in>=-30000+1*i@6
+        loops: loops=1,1,1,1,5
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=56 lanes=56 scale=0.0058208546 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*12 1*60 3*4 5*12 3*120]                 ; 45 steps
+        b: 0x8200 [2*4 5*8 3*40 1*64]                       ; 30 words, 120 B
+        c: 0x400 [3*4 15*0] ping(2, 12)                     ; 45 steps
+        d: 0x1800 [3*0 15*0] ping(1, 4)                     ; 45 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@6
+        loops: loops=1,1,3,5,3
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=8 lanes=8 scale=0.003360672 maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [4*52 5*624 13*4 1*52 2*208]               ; 520 steps
@@ -1283,6 +1885,22 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=493 zero_point_step=3 zero_point_base=490
         output: block_level=4 reduction=0x7 lanes_last=44 lanes=52 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [8*4 4*32 3*1088 16*64 3*1088 1*32]        ; 4608 steps
+        b: 0x8200 [8*4 2*32 16*64 3*1024 1*32]              ; 768 words, 3072 B
+        c: 0x400 [96*4 48*0 1*384]                          ; 4608 steps
+        d: 0x1800 [96*0 48*0] ping(1, 4)                    ; 4608 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=8,4,3,16,3
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=352 zero_point_step=3 zero_point_base=352
+        output: block_level=5 reduction=0x7 lanes_last=64 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 avdata=@4 parameters=@2
         a: 0x100 [3*4 6*12 7*84 2*12 5*168 1*12]            ; 1260 steps
         b: 0x8200 [8*4 2*128 2*32 5*256 1*32]               ; 160 words, 640 B
@@ -1382,6 +2000,18 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=4 reduction=0x7 lanes_last=48 lanes=60 scale=0.0006721344 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
+    mac tiles=r1c1 avdata=@2 parameters=@3
+        a: 0x100 [2*36 9*4 2*72 5*180 2*0]                  ; 360 steps
+        b: 0x8200 [16*4 2*68 5*136 2*64] part(3, 1)         ; 170 words, 680 B
+        c: 0x400 [18*4 10*0 1*0 2*0] ping(3, 72)            ; 360 steps
+        d: 0x1800 [18*0 1*0 20*0] ping(1, 4)                ; 360 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        loops: loops=18,1,1,10,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=4 reduction=0x7 lanes_last=4 lanes=64 scale=0.0013719886 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
     mac tiles=r1c1 avdata=@3 parameters=@3
         a: 0x100 [2*12 2*48 3*4 9*48 2*0]                   ; 216 steps
         b: 0x8200 [16*4 9*208 1*0 2*64] part(3, 10)         ; 234 words, 936 B
@@ -1393,18 +2023,6 @@
         operands: trained accumulate
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=282 zero_point_step=2 zero_point_base=280
         output: block_level=4 reduction=0x7 lanes_last=40 lanes=64 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@3
-        a: 0x100 [5*8 3*88 3*24 7*88 2*4]                   ; 630 steps
-        b: 0x8200 [4*4 9*32 7*416 2*16] part(3, 4)          ; 504 words, 2016 B
-        c: 0x400 [15*4 21*0 1*0 2*0] ping(3, 60)            ; 630 steps
-        d: 0x1800 [15*0 1*0 42*0] ping(1, 4)                ; 630 steps
-        wait: ring_read_b>=-30000+1*i@4
-        wait: wide_to_scaling>=-30000+1*i@4
-        loops: loops=15,1,1,21,2
-        operands: trained accumulate
-        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=289 zero_point_step=3 zero_point_base=286
-        output: block_level=4 reduction=0x7 lanes_last=48 lanes=48 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@5 parameters=@2
         a: 0x100 [2*4 7*8 6*88 2*32 3*264 1*8]              ; 504 steps
@@ -1493,6 +2111,22 @@
         operands: trained accumulate
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=406 zero_point_step=3 zero_point_base=400
         output: block_level=4 reduction=0x3 lanes_last=8 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@4 parameters=@2
+        a: 0x100 [5*8 3*88 3*24 7*88 2*4]                   ; 630 steps
+        b: 0x8200 [4*4 3*32 3*96 7*416 2*16]                ; 504 words, 2016 B
+        c: 0x400 [15*4 21*0 1*0 2*0] ping(2, 60)            ; 630 steps
+        d: 0x1800 [15*0 21*0 2*0] ping(1, 4)                ; 630 steps
+        wait: ring_read_b>=-30000+1*i@4
+        wait: wide_to_scaling>=-30000+1*i@4
+        wait: mesh_north_in>=-30000+1*i@5
+        wait: mesh_south_in>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@5
+        wait: mesh_east_in>=-30000+1*i@5
+        loops: loops=5,3,3,7,2
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=289 zero_point_step=3 zero_point_base=286
+        output: block_level=4 reduction=0x3 lanes_last=48 lanes=48 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@4 parameters=@2
         a: 0x100 [3*12 5*156 5*24 5*624 3*4]                ; 1125 steps
@@ -1646,7 +2280,7 @@
         output: block_level=4 reduction=0x3 lanes_last=64 lanes=64 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@5 parameters=@2
-        a: 0x100 [7*24 5*2040 16*120 2*6120 6*4]            ; 6720 steps
+        a: 0x100 [7*24 5*2016 16*120 2*6048 6*4]            ; 6720 steps
         b: 0x8200 [1*4 5*24 3*2040 16*120 2*6120 6*4]       ; 2880 words, 11520 B
         c: 0x400 [35*4 32*0 1*0 6*0] ping(2, 140)           ; 6720 steps
         d: 0x1800 [35*0 32*0 6*0] ping(1, 4)                ; 6720 steps
@@ -1705,7 +2339,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=290 zero_point_step=2 zero_point_base=288
         output: block_level=6 reduction=0x27 lanes_last=12 lanes=12 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [7*144 2*1008 4*4 1*144 1*1008 9*16]       ; 504 steps
         b: 0x8200 [16*4 1*64 1*64 1*64]                     ; 16 words, 64 B
         c: 0x400 [56*4 1*0 9*0] ping(2, 224)                ; 504 steps
@@ -1718,7 +2352,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=371 zero_point_step=3 zero_point_base=368
         output: block_level=6 reduction=0x27 lanes_last=64 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [3*132 3*396 1*4 1*396 1*1188 33*4]        ; 297 steps
         b: 0x8200 [13*4 1*52 1*52 1*64]                     ; 13 words, 52 B
         c: 0x400 [9*4 1*0 11*36 3*0]                        ; 297 steps
@@ -1729,6 +2363,34 @@
         operands: trained accumulate
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=6 reduction=0x27 lanes_last=52 lanes=52 scale=0.00033776026 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [3*36 3*288 1*4 2*12 1*96 3*4]             ; 54 steps
+        b: 0x8200 [6*4 2*24 1*48 1*64]                      ; 12 words, 48 B
+        c: 0x400 [9*4 2*0 3*36]                             ; 54 steps
+        d: 0x1800 [9*0 2*4 3*0]                             ; 54 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        loops: loops=3,3,1,2,1,3
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=24 lanes=24 scale=0.0019402849 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [3*44 3*352 1*4 6*44 1*352 11*4]           ; 594 steps
+        b: 0x8200 [2*4 6*8 1*48 1*64]                       ; 12 words, 48 B
+        c: 0x400 [9*4 6*0 11*36]                            ; 594 steps
+        d: 0x1800 [9*0 6*4 11*0]                            ; 594 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        wait: mesh_north_in>=-30000+1*i@7
+        wait: mesh_south_in>=-30000+1*i@7
+        wait: mesh_west_in>=-30000+1*i@7
+        wait: mesh_east_in>=-30000+1*i@7
+        loops: loops=3,3,1,6,1,11
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=0.0019402849 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [7*12 4*156 1*4 3*36 1*312 3*4]            ; 252 steps
@@ -1755,18 +2417,6 @@
         output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=0.0015556888 maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [3*36 3*288 1*4 2*12 1*96 3*4]             ; 54 steps
-        b: 0x8200 [6*4 2*24 1*48 1*64]                      ; 12 words, 48 B
-        c: 0x400 [9*4 2*0 3*36]                             ; 54 steps
-        d: 0x1800 [9*0 2*4 3*0]                             ; 54 steps
-        wait: ring_read_b>=-30000+1*i@5
-        wait: wide_to_scaling>=-30000+1*i@6
-        loops: loops=3,3,1,2,1,3
-        operands: trained
-        zero_points: c_zero_point=128 a_zero_point=128
-        output: block_level=6 reduction=0x27 lanes_last=24 lanes=24 scale=0.0019402849 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [3*52 3*572 1*4 9*52 1*1144 13*4]          ; 1053 steps
         b: 0x8200 [5*4 9*20 1*180 1*64]                     ; 45 words, 180 B
         c: 0x400 [9*4 9*0 13*36]                            ; 1053 steps
@@ -1778,7 +2428,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=376 zero_point_step=3 zero_point_base=373
         output: block_level=6 reduction=0x27 lanes_last=20 lanes=20 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [7*20 4*160 1*4 2*20 1*320 5*4]            ; 280 steps
         b: 0x8200 [3*4 2*12 1*24 1*64]                      ; 6 words, 24 B
         c: 0x400 [28*4 2*0 5*0] ping(2, 112)                ; 280 steps
@@ -1791,20 +2441,7 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=6 reduction=0x27 lanes_last=12 lanes=12 scale=0.0011000382 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [5*24 6*144 1*4 2*24 1*144 6*4]            ; 360 steps
-        b: 0x8200 [14*4 2*56 1*112 1*64]                    ; 28 words, 112 B
-        c: 0x400 [30*4 2*0 3*120 2*0]                       ; 360 steps
-        d: 0x1800 [30*0 2*4 6*0]                            ; 360 steps
-        wait: ring_read_b>=-30000+1*i@5
-        wait: ring_read_a>=-30000+1*i@5
-        wait: wide_to_scaling>=-30000+1*i@6
-        loops: loops=5,6,1,2,1,6
-        operands: trained
-        zero_points: c_zero_point=128 a_zero_point=128
-        output: block_level=6 reduction=0x27 lanes_last=56 lanes=56 scale=0.0010627378 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [6*36 6*288 1*4 2*72 1*576 9*4]            ; 648 steps
         b: 0x8200 [1*4 2*4 1*8 1*64]                        ; 2 words, 8 B
         c: 0x400 [36*4 2*0 3*144 3*0]                       ; 648 steps
@@ -1823,10 +2460,27 @@
         c: 0x400 [9*4 3*0 4*36 3*0]                         ; 324 steps
         d: 0x1800 [9*0 3*4 12*0]                            ; 324 steps
         wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@7
+        wait: mesh_south_in>=-30000+1*i@7
+        wait: mesh_west_in>=-30000+1*i@7
+        wait: mesh_east_in>=-30000+1*i@7
         loops: loops=3,3,1,3,1,12
         operands: trained
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=6 reduction=0x27 lanes_last=36 lanes=36 scale=0.0019402849 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [5*24 6*144 1*4 2*24 1*144 6*4]            ; 360 steps
+        b: 0x8200 [14*4 2*56 1*112 1*64]                    ; 28 words, 112 B
+        c: 0x400 [30*4 2*0 3*120 2*0]                       ; 360 steps
+        d: 0x1800 [30*0 2*4 6*0]                            ; 360 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: ring_read_a>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        loops: loops=5,6,1,2,1,6
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=56 lanes=56 scale=0.0010627378 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [1*160 7*960 2*4 3*80 1*320 10*8]          ; 420 steps
@@ -1840,7 +2494,38 @@
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=6 reduction=0x27 lanes_last=28 lanes=28 scale=0.0015556888 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [7*12 4*84 1*4 1*36 7*84 3*4]              ; 588 steps
+        b: 0x8200 [9*4 1*36 7*36 1*64]                      ; 63 words, 252 B
+        c: 0x400 [28*4 7*0 3*112]                           ; 588 steps
+        d: 0x1800 [28*0 7*4 3*0]                            ; 588 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        wait: mesh_north_in>=-30000+1*i@7
+        wait: mesh_south_in>=-30000+1*i@7
+        wait: mesh_west_in>=-30000+1*i@7
+        wait: mesh_east_in>=-30000+1*i@7
+        loops: loops=7,4,1,1,7,3
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=36 lanes=36 scale=0.0011000382 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [7*12 4*84 1*4 1*36 7*84 3*4]              ; 588 steps
+        b: 0x8200 [9*4 1*36 7*36 1*64]                      ; 63 words, 252 B
+        c: 0x400 [28*4 7*0 3*112]                           ; 588 steps
+        d: 0x1800 [28*0 7*4 3*0]                            ; 588 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        wait: mesh_north_in>=-30000+1*i@7
+        wait: mesh_south_in>=-30000+1*i@7
+        wait: mesh_east_in>=-30000+1*i@7
+        loops: loops=7,4,1,1,7,3
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=36 lanes=36 scale=0.0011000382 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [3*60 2*240 3*4 2*60 3*240 5*12]           ; 540 steps
         b: 0x8200 [5*4 2*20 3*40 1*64]                      ; 30 words, 120 B
         c: 0x400 [18*4 6*0 5*72]                            ; 540 steps
@@ -1852,6 +2537,31 @@
         operands: trained
         zero_points: c_zero_point=128 a_zero_point=128
         output: block_level=6 reduction=0x27 lanes_last=20 lanes=20 scale=0.0013719886 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [5*32 2*288 1*4 2*96 2*864 8*4]            ; 320 steps
+        b: 0x8200 [2*4 2*8 2*16 1*64]                       ; 8 words, 32 B
+        c: 0x400 [10*4 4*0 8*40]                            ; 320 steps
+        d: 0x1800 [10*0 4*4 8*0]                            ; 320 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: ring_read_a>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        loops: loops=5,2,1,2,2,8
+        operands: trained
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=338 zero_point_step=2 zero_point_base=336
+        output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [4*108 1*540 3*4 1*216 6*540 9*12]         ; 648 steps
+        b: 0x8200 [6*4 1*24 6*24 1*64]                      ; 36 words, 144 B
+        c: 0x400 [12*4 6*0 9*48]                            ; 648 steps
+        d: 0x1800 [12*0 6*4 9*0]                            ; 648 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        loops: loops=4,1,3,1,6,9
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=24 lanes=24 scale=0.001680336 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [3*52 3*156 1*4 1*52 4*156 13*4]           ; 468 steps
@@ -1865,19 +2575,6 @@
         operands: trained
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=376 zero_point_step=3 zero_point_base=373
         output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [5*32 2*288 1*4 2*96 2*864 8*4]            ; 320 steps
-        b: 0x8200 [2*4 2*8 2*16 1*64]                       ; 8 words, 32 B
-        c: 0x400 [10*4 4*0 8*40]                            ; 320 steps
-        d: 0x1800 [10*0 4*4 8*0]                            ; 320 steps
-        wait: ring_read_b>=-30000+1*i@5
-        wait: ring_read_a>=-30000+1*i@5
-        wait: wide_to_scaling>=-30000+1*i@6
-        loops: loops=5,2,1,2,2,8
-        operands: trained
-        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=338 zero_point_step=2 zero_point_base=336
-        output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [3*36 3*168 1*4 1*12 3*84 3*4]             ; 81 steps
@@ -1903,7 +2600,7 @@
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=286 zero_point_step=3 zero_point_base=283
         output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
-    mac tiles=r1c1 avdata=@3 parameters=@2
+    mac tiles=r1c1 avdata=@2 parameters=@2
         a: 0x100 [6*164 5*984 1*4 1*328 2*2952 41*4]        ; 2460 steps
         b: 0x8200 [1*4 1*4 2*4 1*64]                        ; 2 words, 8 B
         c: 0x400 [30*4 2*0 41*0] ping(2, 120)               ; 2460 steps
@@ -1917,15 +2614,56 @@
         output: block_level=6 reduction=0x27 lanes_last=4 lanes=4 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [7*16 6*256 1*4 5*32 4*768 4*4]            ; 3360 steps
-        b: 0x8200 [1*4 5*4 4*20 1*64]                       ; 20 words, 80 B
-        c: 0x400 [42*4 20*0 4*0] ping(2, 168)               ; 3360 steps
-        d: 0x1800 [42*0 20*4 4*0]                           ; 3360 steps
+        a: 0x100 [7*44 4*352 1*4 2*44 9*352 11*4]           ; 5544 steps
+        b: 0x8200 [10*4 2*40 9*160 1*64]                    ; 180 words, 720 B
+        c: 0x400 [28*4 18*0 11*0] ping(2, 112)              ; 5544 steps
+        d: 0x1800 [28*0 18*4 11*0]                          ; 5544 steps
         wait: ring_read_b>=-30000+1*i@5
-        loops: loops=7,6,1,5,4,4
+        loops: loops=7,4,1,2,9,11
         operands: trained
         zero_points: c_zero_point=128 a_zero_point=128
-        output: block_level=6 reduction=0x27 lanes_last=4 lanes=4 scale=0.0008981774 maximum=127 minimum=-128 output_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=40 lanes=40 scale=0.0011000382 maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [4*112 6*672 1*4 1*336 3*2016 28*4]        ; 2016 steps
+        b: 0x8200 [2*4 1*8 3*8 1*64]                        ; 6 words, 24 B
+        c: 0x400 [24*4 3*0 4*96 7*0]                        ; 2016 steps
+        d: 0x1800 [24*0 3*4 28*0]                           ; 2016 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: ring_read_a>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        loops: loops=4,6,1,1,3,28
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=0.001188177 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [3*32 3*224 1*4 5*32 2*224 8*4]            ; 720 steps
+        b: 0x8200 [3*4 5*12 2*60 1*64]                      ; 30 words, 120 B
+        c: 0x400 [9*4 10*0 4*36 2*0]                        ; 720 steps
+        d: 0x1800 [9*0 10*4 8*0]                            ; 720 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        loops: loops=3,3,1,5,2,8
+        operands: trained
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=12 lanes=12 scale=0.0019402849 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [6*128 4*768 1*4 1*256 3*768 32*4]         ; 2304 steps
+        b: 0x8200 [2*4 1*8 3*56 1*64]                       ; 6 words, 24 B
+        c: 0x400 [24*4 3*0 4*96 8*0]                        ; 2304 steps
+        d: 0x1800 [24*0 3*4 32*0]                           ; 2304 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@6
+        wait: mesh_north_in>=-30000+1*i@7
+        wait: mesh_south_in>=-30000+1*i@7
+        wait: mesh_west_in>=-30000+1*i@7
+        wait: mesh_east_in>=-30000+1*i@7
+        loops: loops=6,4,1,1,3,32
+        operands: trained
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=354 zero_point_step=2 zero_point_base=352
+        output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [4*40 6*160 1*4 1*40 2*320 10*4]           ; 480 steps
@@ -1941,16 +2679,16 @@
         output: block_level=6 reduction=0x27 lanes_last=32 lanes=32 scale=0.001188177 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [3*32 3*224 1*4 5*32 2*224 8*4]            ; 720 steps
-        b: 0x8200 [3*4 5*12 2*60 1*64]                      ; 30 words, 120 B
-        c: 0x400 [9*4 10*0 4*36 2*0]                        ; 720 steps
-        d: 0x1800 [9*0 10*4 8*0]                            ; 720 steps
+        a: 0x100 [1*160 7*960 2*4 3*80 2*320 10*8]          ; 840 steps
+        b: 0x8200 [7*4 3*28 2*112 1*64]                     ; 42 words, 168 B
+        c: 0x400 [14*4 6*0 5*56 2*0]                        ; 840 steps
+        d: 0x1800 [14*0 6*4 10*0]                           ; 840 steps
         wait: ring_read_b>=-30000+1*i@5
         wait: wide_to_scaling>=-30000+1*i@6
-        loops: loops=3,3,1,5,2,8
+        loops: loops=1,7,2,3,2,10
         operands: trained
         zero_points: c_zero_point=128 a_zero_point=128
-        output: block_level=6 reduction=0x27 lanes_last=12 lanes=12 scale=0.0019402849 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
+        output: block_level=6 reduction=0x27 lanes_last=28 lanes=28 scale=0.0015556888 bias_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [5*100 2*500 1*4 1*100 8*500 25*4]         ; 2000 steps
@@ -1975,18 +2713,6 @@
         operands: trained
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=283 zero_point_step=3 zero_point_base=280
         output: block_level=6 reduction=0x27 lanes_last=4 lanes=4 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
-
-    mac tiles=r1c1 avdata=@3 parameters=@2
-        a: 0x100 [6*128 4*768 1*4 1*256 3*768 32*4]         ; 2304 steps
-        b: 0x8200 [2*4 1*8 3*56 1*64]                       ; 6 words, 24 B
-        c: 0x400 [24*4 3*0 4*96 8*0]                        ; 2304 steps
-        d: 0x1800 [24*0 3*4 32*0]                           ; 2304 steps
-        wait: ring_read_b>=-30000+1*i@5
-        wait: wide_to_scaling>=-30000+1*i@6
-        loops: loops=6,4,1,1,3,32
-        operands: trained
-        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=354 zero_point_step=2 zero_point_base=352
-        output: block_level=6 reduction=0x27 lanes_last=8 lanes=8 scale=1 scale_in_memory maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@4 parameters=@7
         a: 0x100 [4*4 1*0 1*0 1*0 1*0 2*4]                  ; 8 steps
@@ -2115,6 +2841,46 @@
         operands: trained accumulate
         zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=421 zero_point_step=3 zero_point_base=418
         output: block_level=5 reduction=0x7 lanes_last=36 lanes=36 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [1*8 1*24 2*4 1*8 9*24 2*0]                ; 36 steps
+        b: 0x8200 [16*4 1*76 9*76 2*64] part(3, 3)          ; 171 words, 684 B
+        c: 0x400 [2*4 9*0 1*0 2*0] ping(2, 8)               ; 36 steps
+        d: 0x1800 [2*0 9*0 2*0] ping(1, 4)                  ; 36 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_south_in>=-30000+1*i@6
+        wait: mesh_west_in>=-30000+1*i@6
+        wait: mesh_east_in>=-30000+1*i@6
+        loops: loops=1,1,2,1,9,2
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=263 zero_point_step=3 zero_point_base=260
+        output: block_level=5 reduction=0x7 lanes_last=12 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@2 parameters=@2
+        a: 0x100 [1*4 1*8 1*4 2*4 5*8 2*0]                  ; 20 steps
+        b: 0x8200 [16*4 2*76 5*152 2*64] part(3, 3)         ; 190 words, 760 B
+        c: 0x400 [1*4 10*0 1*0 2*0] ping(2, 4)              ; 20 steps
+        d: 0x1800 [1*0 10*0 2*0] ping(1, 4)                 ; 20 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: wide_to_scaling>=-30000+1*i@5
+        wait: mesh_west_in>=-30000+1*i@6
+        loops: loops=1,1,1,2,5,2
+        operands: trained accumulate
+        zero_points: zero_points_in_memory a_zero_point=128 zero_point_last=261 zero_point_step=3 zero_point_base=258
+        output: block_level=5 reduction=0x7 lanes_last=12 lanes=64 scale=1 bias_in_memory scale_in_memory maximum=127 minimum=-128 output_zero_point=128
+
+    mac tiles=r1c1 avdata=@3 parameters=@2
+        a: 0x100 [1*4 1*4 1*4 1*4 8*4 2*0]                  ; 16 steps
+        b: 0x8200 [16*4 1*100 8*500 2*64] part(3, 9)        ; 200 words, 800 B
+        c: 0x400 [1*4 8*0 1*0 2*0] ping(2, 4)               ; 16 steps
+        d: 0x1800 [1*0 8*0 2*0] ping(1, 4)                  ; 16 steps
+        wait: ring_read_b>=-30000+1*i@5
+        wait: mesh_north_in>=-30000+1*i@6
+        loops: loops=1,1,1,1,8,2
+        operands: trained accumulate
+        zero_points: c_zero_point=128 a_zero_point=128
+        output: block_level=5 reduction=0x7 lanes_last=36 lanes=64 scale=0.0058208546 maximum=127 minimum=-128 output_zero_point=128
 
     mac tiles=r1c1 avdata=@3 parameters=@2
         a: 0x100 [10*4 3*512 3*3072 2*1024 2*6144 13*40]    ; 4680 steps
@@ -2623,6 +3389,18 @@
         wait: avdata>=-30000+1*i@3
         wait: mesh_south_in>=-30000+1*i@3
 
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [2*1 1*2]                              ; 2 words, 8 B
+        wide: 0x600 ping(0, 1)                              ; 1 row, 256 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=-30000+1*i@1
+
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [12*1 1*12]                            ; 12 words, 48 B
+        wide: 0x600 ping(0, 1)                              ; 1 row, 256 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=0@2
+
     narrow_to_wide tiles=r1c1 narrow_to_wide=@1 pack_level=1
         narrow: 0x40 [4*1 1*4]                              ; 4 words, 16 B
         wide: 0x600 [1*1] ping(1, 1)                        ; 1 row, 256 B
@@ -2633,9 +3411,39 @@
         narrow: 0x40 [256*1]                                ; 256 words, 1024 B
         wide: 0x600 [4*1]                                   ; 4 rows, 1024 B
 
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [68*1 1*68]                            ; 68 words, 272 B
+        wide: 0x600 [2*0] ping(0, 1)                        ; 2 rows, 512 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=0@2
+
     narrow_to_wide tiles=r1c1 narrow_to_wide=@1 transpose=bytes pack_level=2
         narrow: 0x40 [4*6 6*1 1*24]                         ; 24 words, 96 B
         wide: 0x600 [1*1]                                   ; 1 row, 256 B
+
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [1*1 2*1]                              ; 2 words, 8 B
+        wide: 0x600 ping(0, 1)                              ; 1 row, 256 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=-30000+1*i@1
+
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [1*1 9*1]                              ; 9 words, 36 B
+        wide: 0x600 ping(0, 1)                              ; 1 row, 256 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=0@2
+
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [22*1 3*44]                            ; 66 words, 264 B
+        wide: 0x600 [2*0] ping(0, 1)                        ; 2 rows, 512 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=-30000+1*i@1
+
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [8*1 9*8]                              ; 72 words, 288 B
+        wide: 0x600 [2*0] ping(0, 1)                        ; 2 rows, 512 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=0@2
 
     narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=1
         narrow: 0x40 [32*1 4*32]                            ; 128 words, 512 B
@@ -2682,6 +3490,12 @@
         narrow: 0x40 [16*1 1*25 5*25 2*16] part(3, 9)       ; 125 words, 500 B
         wide: 0x600 [2*1 2*0] ping(1, 2) part(1, 1)         ; 3 rows, 768 B
         wait: ring_write>=-30000+1*i@1 write
+
+    narrow_to_wide tiles=r1c1 narrow_to_wide=@0 pack_level=2
+        narrow: 0x40 [1*1 1*1]                              ; 1 word, 4 B
+        wide: 0x600 ping(0, 1)                              ; 1 row, 256 B
+        wait: ring_write>=-30000+1*i@0 write
+        wait: avdata>=-30000+1*i@1
 
     ring_consume_a tiles=r1c1 ring_read=@0
         wide: 0x600 [4*0] ping(0, 1)                        ; 4 rows, 1024 B

@@ -124,7 +124,7 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
         if not flow.joined:
             # No chunk ends between the steps of a phase.
             builder.room(_MOST_BUNDLES * (2 if flow.joins else 1))
-        marks.append(_mark(step, builder))
+        marks.append(replace(_mark(step, builder), joined=flow.joined))
         if not step.layer.received:
             host.prefetch(builder)
         # What a step takes is under way before the tiles are waited for.

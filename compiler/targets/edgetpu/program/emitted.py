@@ -26,6 +26,7 @@ class Mark:
         kind: what the layer is.
         variant: what was chosen for it, for people; empty where there was no choice.
         cycles: estimated cycles; 0 where nothing is estimated.
+        joined: whether the step runs in the same phase as the one before.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Mark:
     kind: str = ""
     variant: str = ""
     cycles: float = 0.0
+    joined: bool = False
 
 
 @dataclass(frozen=True)
