@@ -667,9 +667,9 @@ def _signed(value: int) -> int:
 def _plain_watchers(patch: Patch) -> None:
     def limit(gate: Any, value: int, position: int) -> int:
         watcher = gate.watcher
-        for index in range(gate._index(position), len(gate._begins)):
+        for index in range(gate._index(position), len(gate.positions)):
             if _signed(value) < _signed(watcher.threshold + watcher.increment * index):
-                return int(gate._begins[index])
+                return int(gate.positions[index])
         return int(gate._end)
 
     patch.setattr(Gate, "limit", limit)
@@ -1091,9 +1091,10 @@ def _short_outfeed(patch: Patch) -> None:
     usual = stream.stream_plan
 
     def plan(instruction: Any) -> Any:
-        found = usual(instruction)
+        found: Any = usual(instruction)
         if isinstance(instruction, Outfeed):
             found.addresses = found.addresses[:16384]
+            found.order = found.addresses
             found.ends = found.ends and [min(end, 16384) for end in found.ends]
         return found
 

@@ -196,7 +196,8 @@ class StepFigures:
 
     Attributes:
         mark: the step.
-        cycles: cycles of its phases, from the end of the phase before.
+        cycles: cycles of its phases, from the end of the phase before. Those of a phase that also
+            brings what it reads, or sends its result, are those of the step that computes.
         op_busy: those of them in which the op engine computes.
         streamed: bytes of parameters that come from the host in it.
         instructions: bytes of its instructions.
@@ -227,7 +228,9 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
     products, streamed, moved = ([0] * len(marks) for _ in range(3))
     critical: list[dict[str, float]] = [defaultdict(float) for _ in marks]
     places = [(mark.chunk, mark.bundle) for mark in marks]
-    for figures, owner in zip(phases(run), owners(places, run.timeline), strict=True):
+    computing = _computing(marks)
+    for figures, first in zip(phases(run), owners(places, run.timeline), strict=True):
+        owner = computing[first]
         spent[owner] += figures.cycles
         busy[owner] += figures.op_busy
         streamed[owner] += figures.streamed
@@ -247,6 +250,18 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
             marks, spent, busy, streamed, _sizes(marks, run), products, bounds, least, strict=True
         )
     ]
+
+
+def _computing(marks: Sequence[Mark]) -> list[int]:
+    """For each step, the one that computes in its phase: figures of a phase are those of one."""
+    found: list[int] = []
+    begin = 0
+    for number, mark in enumerate(marks):
+        begin = begin if mark.joined else number
+        if mark.joined and mark.layer:
+            found[begin:] = [number] * (number - begin)
+        found.append(found[-1] if mark.joined and not mark.layer else number)
+    return found
 
 
 def _sizes(marks: Sequence[Mark], run: Run) -> list[int]:

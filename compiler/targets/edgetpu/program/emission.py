@@ -123,7 +123,7 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
             builder.pace()
         if not flow.joined:
             # No chunk ends between the steps of a phase.
-            builder.room(_MOST_BUNDLES * (2 if flow.joins else 1))
+            builder.room(_MOST_BUNDLES)
         marks.append(replace(_mark(step, builder), joined=flow.joined))
         if not step.layer.received:
             host.prefetch(builder)
