@@ -1,4 +1,4 @@
-"""The graph: values and operator nodes.
+"""The graph: values and operator nodes, which networkx orders.
 
 A value is a graph input, a constant, or one output of one node. Nodes read values by name. Names
 are unique within the graph; iteration is topological and, among nodes that are ready, in order of
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 from types import MappingProxyType
+
+import networkx as nx
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import InternalError, UsageError
@@ -174,20 +175,16 @@ class Graph:
         Raises:
             InternalError: the graph has a cycle.
         """
-        missing = {name: len(self._before(node)) for name, node in self._nodes.items()}
-        ready = [(self._serials[name], name) for name, count in missing.items() if not count]
-        heapify(ready)
-        found: list[Node] = []
-        while ready:
-            _, name = heappop(ready)
-            found.append(self._nodes[name])
-            for reader in {n for x in found[-1].outputs for n in self._readers.get(x, ())}:
-                missing[reader] -= 1
-                if not missing[reader]:
-                    heappush(ready, (self._serials[reader], reader))
-        if len(found) < len(self._nodes):
-            raise InternalError("the graph has a cycle", where=self.name)
-        return found
+        net = nx.DiGraph()
+        net.add_nodes_from(self._nodes)
+        net.add_edges_from(
+            (before, name) for name, node in self._nodes.items() for before in self._before(node)
+        )
+        try:
+            order = list(nx.lexicographical_topological_sort(net, self._serials.__getitem__))
+        except nx.NetworkXUnfeasible:
+            raise InternalError("the graph has a cycle", where=self.name) from None
+        return [self._nodes[name] for name in order]
 
     def _before(self, node: Node) -> set[str]:
         """Names of the nodes whose outputs a node reads."""

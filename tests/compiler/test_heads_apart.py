@@ -221,14 +221,19 @@ def test_images_of_levels_are_rows() -> None:
     assert node.attributes.coding is BoxCoding.EXPONENTIAL
 
 
-def test_best_class_of_boxes_that_are_adjacent() -> None:
-    """Boxes of a cell one after another become channels of one image, in their order."""
+def nine_boxes() -> tuple[Graph, Graph]:
+    """A quantized detector with nine boxes in a cell, and the same with the best classes only."""
     options = HeadOptions(True, score_threshold=0.4, anchors="efficientdet")
     graph = with_detections(levels(9, classes=40, images=True), options)
     samples = [{"image": image(seed)} for seed in range(2)]
     bounds = limits(graph, options)
     before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
-    after = with_best_classes(before.copy())
+    return before, with_best_classes(before.copy())
+
+
+def test_best_class_of_boxes_that_are_adjacent() -> None:
+    """Boxes of a cell one after another become channels of one image, in their order."""
+    before, after = nine_boxes()
     count = 9 * detectors.ROWS
     node = the_node(after)
     for place in (SCORES, BEST_CLASSES):
@@ -244,12 +249,7 @@ def test_boxes_are_reduced_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four boxes of a cell, four more, and the one that is left; no scores wait for others."""
     side, _ = detectors.CELLS[0]
     monkeypatch.setattr(best_class, "_MOST_ELEMENTS", side * side * 40 * 4)
-    options = HeadOptions(True, score_threshold=0.4, anchors="efficientdet")
-    graph = with_detections(levels(9, classes=40, images=True), options)
-    samples = [{"image": image(seed)} for seed in range(2)]
-    bounds = limits(graph, options)
-    before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
-    after = with_best_classes(before.copy())
+    before, after = nine_boxes()
     assert found_alike(before, after) > 20
     cells, runs = (1, side, side), list[tuple[str, int]]()
     for node in after.nodes():

@@ -1,9 +1,8 @@
 """Which layers compute in the phase that brings what they read, or that sends what they make?
 
-Without that, everything on the chip waits for the end of a transfer, and a transfer for the end of
-the layer before it. In one phase, tiles that have their rows begin while those of others arrive,
-and rows leave while others are computed. Flags say what is complete; the phases between, which
-would wait for all tiles, are saved as well.
+With a phase for each, a layer waits until its whole input has arrived, and an output until the
+layer has finished on all tiles. In a shared phase, a tile begins as soon as it has its own rows,
+and a row leaves as soon as it is complete; flags say when. This also saves the fences between.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SHARE = 6
 compute beside them."""
 
 _KINDS = 2
-"""Most kinds of tiles that wait for different neighbours: each needs instructions of its own."""
+"""Most sets of neighbours that tiles may wait for: each set needs an instruction of its own."""
 
 
 def flows(steps: Sequence[Step], options: Options, resident: Callable[[str], bool]) -> list[Flow]:
@@ -60,7 +59,7 @@ def flows(steps: Sequence[Step], options: Options, resident: Callable[[str], boo
 def awaiting(step: Step, following: Step, options: Options) -> bool:
     """Whether a step may compute while the one before it receives what it reads.
 
-    Then what that needs of narrow memory for itself stays reserved.
+    If so, the scratch memory of the one before must stay reserved while the step computes.
 
     Args:
         step: the step before.

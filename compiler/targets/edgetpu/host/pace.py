@@ -25,8 +25,8 @@ _SENDING = 0.25
 """Cycles of a byte of an output from the tiles to the buffer: the ring moves four in a cycle."""
 
 _REQUESTED, _OFFERED = 1200.0, 670.0
-"""Cycles that a program takes besides for an input, and for an output: requests and barriers. So
-many does the timing model take for inputs and outputs of a few bytes."""
+"""Further cycles of an input, and of an output, for requests and barriers: what the timing model
+takes for a few bytes."""
 
 
 def arriving(pixels: int, channels: int) -> float:

@@ -370,9 +370,9 @@ class Builder:
         self.emit(ScalarFence(clear=EVERY, wait_tiles=True, tiles=EVERY, idle=streams))
 
     def calm(self) -> None:
-        """The scalar core waits for what still goes over channel A without a turn.
+        """The scalar core waits until channel A carries nothing that has no turn on it.
 
-        Tiles send there in a phase that began before only after that.
+        Without a new phase, tiles may be told to send there only after that.
         """
         if self._relayed or self._waiting.get(_INFEEDS):
             self.emit(ScalarFence(idle=RING_STREAMS))

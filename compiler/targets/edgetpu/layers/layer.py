@@ -230,7 +230,7 @@ class Flow:
         departing: how this step computes what the next one sends, or the one before what this one
             sends; None if it was there before.
         above: rows at the top of wide memory for data of the steps before in the same phase.
-        joined: whether the step runs in the same phase as the one before.
+        joined: whether the step runs in the phase of the one before.
         joins: whether the next step runs in the same phase.
     """
 
