@@ -49,6 +49,7 @@ PASSES = Registry(
         "legalize-uint8": "fitzroy.compiler.passes.uint8:LegalizeUint8",
         "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
         "simplify": "fitzroy.compiler.passes.canonicalize:Simplify",
+        "unread-pixels": "fitzroy.compiler.passes.unread:UnreadPixels",
     },
 )
 """All passes by the name that the command line takes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,7 +22,11 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Weights,
     filled,
 )
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes_first
+from fitzroy.compiler.targets.edgetpu.layers.legalize import (
+    IMAGE_RANK,
+    Legalizer,
+    legalizes_first,
+)
 from fitzroy.compiler.targets.edgetpu.layers.matrices import COVERED
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -177,20 +181,43 @@ def joined_with_constants(legalizer: Legalizer, call: Call) -> bool:
     values = [value for value in call.inputs if value is not None]
     if call.node.op != "concatenation" or not any(value.is_constant for value in values):
         return False
-    rewriting, names = Rewriting.of(legalizer, call), list[str]()
+    _put(legalizer, call, values)
+    return True
+
+
+@legalizes_first
+def image_of_constants(legalizer: Legalizer, call: Call) -> bool:
+    """Legalize an operator that makes an image of constants only, as one that reads a tensor.
+
+    Returns:
+        Whether it did; otherwise the rule of the operator applies.
+    """
+    values = [value for value in call.inputs if value is not None]
+    image = values[0].type if values else call.result.type
+    if image.rank != IMAGE_RANK or image.dtype not in (DType.INT8, DType.UINT8):
+        return False
+    if not all(value.is_constant for value in values):
+        return False
+    _put(legalizer, call, values[:1])
+    return True
+
+
+def _put(legalizer: Legalizer, call: Call, values: Sequence[Value]) -> None:
+    """Legalize a call with tensors in the place of those of some operands that are constants."""
+    rewriting, places = Rewriting.of(legalizer, call), dict[str, str]()
     for value in values:
-        if value.is_constant:
-            place = constant(legalizer, value, vector=False)
-            value = replace(value, name=rewriting.graph.fresh(f"{value.name}.operand"), data=None)
-            rewriting.graph.add_value(value)
-            legalizer.views[value.name] = (place,)
-            if legalizer.type(place).shape == value.type.shape:
-                legalizer.aliases[value.name] = place
-        names.append(value.name)
+        if not value.is_constant or value.name in places:
+            continue
+        place = constant(legalizer, value, vector=False)
+        name = rewriting.graph.fresh(f"{value.name}.operand")
+        rewriting.graph.add_value(replace(value, name=name, data=None))
+        places[value.name], legalizer.views[name] = name, (place,)
+        if legalizer.type(place).shape == value.type.shape:
+            legalizer.aliases[name] = place
+    names = [None if name is None else places.get(name, name) for name in call.node.inputs]
     type, attributes = call.result.type, call.node.attributes
     rewriting.emit(call.node.op, names, type, attributes, result=call.result.name)
     rewriting.run(legalizer)
-    return True
 
 
 def unsigned(value: Value) -> Array:

@@ -23,7 +23,6 @@ from fitzroy.compiler.partition import (
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
-from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
@@ -34,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
 )
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Cuts, Work, cuts_of
 from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
+from fitzroy.compiler.targets.edgetpu.program.lower import rewritten
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
 _COSTS = "edgetpu-transfers"
@@ -48,7 +48,7 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
     The rules of the target come first and give every reason. What passes them is legalized, which
     shows what depends on the nodes before; that gives one.
     """
-    apart = taken_apart(graph)
+    apart = rewritten(graph)
     legalizer, found = Legalizer(apart.graph, options), dict[str, Rejects]()
     for node in apart.graph.nodes():
         call, origin = Call.of(apart.graph, node), apart.origins.get(node.name, node.name)
@@ -193,7 +193,7 @@ def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     Raises:
         UnsupportedError: a node has no lowering.
     """
-    apart = taken_apart(graph)
+    apart = rewritten(graph)
     legalizer = Legalizer(apart.graph, options)
     legalizer.run(apart.origins)
     found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.progress import advance
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.unread import read_pixels
 from fitzroy.compiler.targets.edgetpu import lowerings as lowerings_of_operators
 from fitzroy.compiler.targets.edgetpu import reshaping
 from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned, fewest_rows
@@ -24,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
+from fitzroy.compiler.targets.edgetpu.lowerings.attention import Apart, taken_apart
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
@@ -129,11 +130,22 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
     Raises:
         UnsupportedError: a node has no lowering.
     """
-    apart = taken_apart(graph)
-    legalizer = Legalizer(apart.graph, options)
-    legalizer.run(apart.origins)
+    whole = rewritten(graph)
+    legalizer = Legalizer(whole.graph, options)
+    legalizer.run(whole.origins)
     send_densely(legalizer)
     return host_layers.layered(legalizer)
+
+
+def rewritten(graph: Graph) -> Apart:
+    """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
+
+    It computes no pixels that nothing reads, and products of matrices read parts of images.
+    """
+    read = read_pixels(graph)
+    apart = taken_apart(read.graph)
+    origins = {name: read.origins.get(origin, origin) for name, origin in apart.origins.items()}
+    return Apart(apart.graph, {**read.origins, **origins})
 
 
 def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
