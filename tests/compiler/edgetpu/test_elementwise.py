@@ -384,6 +384,21 @@ def test_tables_give_every_code(op: str) -> None:
         assert (computed(fit) == wanted).all()
 
 
+@pytest.mark.parametrize("op", ["rsqrt", "sqrt", "exp", "log"])
+def test_steep_functions_have_tables(op: str) -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(24):
+        scale = float(np.exp(rng.uniform(-6, 0)))
+        # Results of rsqrt reach the largest code at an argument of a few steps.
+        largest = scale * rng.uniform(1, 40)
+        after = 1 / np.sqrt(largest) / 255 if op == "rsqrt" else np.exp(rng.uniform(-6, -2))
+        graph = single(op, [tensor((256,), scale, 0)], tensor((256,), float(after), 0))
+        wanted = codes(Call.of(graph, graph.nodes()[0]))
+        fit = fitted(wanted, 0, 0)
+        assert fit is not None
+        assert (computed(fit) == wanted).all()
+
+
 def test_codes_without_order_have_no_table() -> None:
     assert fitted(np.random.default_rng(0).integers(0, 256, 256), 128, 128) is None
 

@@ -47,7 +47,11 @@ _MARGINS = (0.45, 0.5)
 _BEYOND = 1e3
 """How far values may lie beyond a code at the end of the range."""
 
-_ROUNDS = 60
+_EXCHANGES = 100
+"""Most exchanges of bounds in the search for a polynomial; about twenty are usual."""
+
+_EXACT = 1e-9
+"""Differences of units of codes that do not matter."""
 
 Reals = npt.NDArray[np.float64]
 
@@ -175,19 +179,13 @@ def _longest(
 
 
 def _polynomial(x: Reals, low: Reals, high: Reals, goal: Reals) -> npt.NDArray[np.float32] | None:
-    """A polynomial between two bounds, evaluated in float32; by projections of least squares."""
+    """A polynomial between two bounds, evaluated in float32; None if there is none."""
     centre, half = (x[0] + x[-1]) / 2, max((x[-1] - x[0]) / 2, _SCALE)
     basis = np.polynomial.chebyshev.chebvander((x - centre) / half, DEGREE)
-    solve = np.linalg.pinv(basis)
-    target = goal.copy()
-    for _ in range(_ROUNDS):
-        factors = solve @ target
-        value = basis @ factors
-        outside = np.maximum(low - value, 0) - np.maximum(value - high, 0)
-        if not outside.any():
-            break
-        # What lies outside is aimed at further inside; what lies inside stays where it is.
-        target = np.clip(value, low, high) + outside
+    if len(x) > DEGREE + 1:
+        factors = _between(basis, low, high)
+    else:
+        factors = np.linalg.solve(basis[:, : len(x)], goal)
     power = np.polynomial.chebyshev.cheb2poly(factors)
     shifted = np.zeros(1)
     for factor in power[::-1]:
@@ -204,6 +202,40 @@ def _polynomial(x: Reals, low: Reals, high: Reals, goal: Reals) -> npt.NDArray[n
     inside = (result >= low - _SLACK) & (result <= high + _SLACK)
     inside |= np.rint(result) == goal
     return found if inside.all() else None
+
+
+def _between(basis: Reals, low: Reals, high: Reals) -> Reals:
+    """The factors with which a sum of columns violates bounds the least.
+
+    If it can keep within them, it keeps the largest distance. This linear program is solved by
+    the dual simplex method: at first, the sum reaches upper and lower bounds in turns. Then one of
+    these is exchanged for the bound that is violated most, until none is violated more than others.
+
+    Args:
+        basis: polynomials of rising degree at each argument, float64[n, k], n > k.
+        low: lower bounds, float64[n].
+        high: upper bounds, float64[n].
+    """
+    count, width = basis.shape
+    # The unknowns are the factors and the violation; rows times these are at most the bounds.
+    rows = np.hstack([np.vstack([basis, -basis]), np.full((2 * count, 1), -1.0)])
+    bounds = np.concatenate([high, -low])
+    order = np.arange(width + 1)
+    spread = np.rint((1 - np.cos(np.pi * order / width)) / 2 * (count - 1)).astype(int)
+    reached = np.maximum.accumulate(spread - order).clip(0, count - width - 1) + order
+    reached[1::2] += count
+    for _ in range(_EXCHANGES):
+        matrix = rows[reached]
+        found = np.linalg.solve(matrix, bounds[reached])
+        excess = rows @ found - bounds
+        worst = int(excess.argmax())
+        if excess[worst] <= _EXACT:
+            break
+        duals = np.linalg.solve(matrix.T, -np.eye(width + 1)[-1])
+        shares = np.linalg.solve(matrix.T, rows[worst])
+        ratios = np.divide(duals, shares, out=np.full(width + 1, np.inf), where=shares > _EXACT)
+        reached[ratios.argmin()] = worst
+    return found[:-1]
 
 
 _SLACK = 0.02
