@@ -12,7 +12,7 @@ Elements that remain are computed as before.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -76,7 +76,7 @@ def read_pixels(graph: Graph) -> ReadPixels:
     Args:
         graph: a verified graph; it stays as it is, and is the result if it has no such pixels.
     """
-    grids = _computed(graph, _read(graph)) if _has_unread(graph) else {}
+    grids = _computed(graph) if _has_unread(graph) else {}
     if not grids:
         return ReadPixels(graph, {})
     work = _Shrinking(graph, graph.copy(), grids)
@@ -244,21 +244,46 @@ def _has_unread(graph: Graph) -> bool:
     )
 
 
-def _read(graph: Graph) -> dict[str, _Grid]:
-    """The pixels of each image that are read, if nothing else is computed."""
-    found = {
+def _computed(graph: Graph) -> dict[str, _Grid]:
+    """The pixels of images that are computed, of those of which not all are."""
+    complete: set[str] = set()
+    while True:
+        given, found = _given(graph, complete), dict[str, _Grid]()
+        before = len(complete)
+        for node in graph.nodes():
+            if node.name in given and _pays(graph, node, given, found):
+                found |= dict.fromkeys(node.outputs, given[node.name])
+            elif node.name in given:
+                complete.add(node.name)
+        if len(complete) == before:
+            return found
+        # What gives all of its pixels may read more than was thought.
+
+
+def _given(graph: Graph, complete: Container[str]) -> dict[str, _Grid]:
+    """The pixels that are read of what nodes give, by node, where these are few.
+
+    Args:
+        graph: the graph.
+        complete: nodes that give all of their pixels.
+    """
+    found = dict[str, _Grid]()
+    read = {
         name: _whole(image_extent(graph.type(name)))
         for name in graph.outputs
         if graph.type(name).rank == _IMAGE
     }
     for node in reversed(graph.nodes()):
-        for name, grid in _reads(graph, node, _given(graph, node, found)):
-            found[name] = _joined(found[name], grid) if name in found else grid
+        grid = None if node.name in complete else _needed(graph, node, read)
+        if grid is not None:
+            found[node.name] = grid
+        for name, part in _reads(graph, node, grid):
+            read[name] = _joined(read[name], part) if name in read else part
     return found
 
 
-def _given(graph: Graph, node: Node, read: Mapping[str, _Grid]) -> _Grid | None:
-    """The pixels that a node gives, of all of its results; None if it gives all of them."""
+def _needed(graph: Graph, node: Node, read: Mapping[str, _Grid]) -> _Grid | None:
+    """The pixels that a node has to give, of all of its results; None if it gives all of them."""
     if not _can_skip(graph, node) or not all(name in read for name in node.outputs):
         return None
     first, *others = (read[name] for name in node.outputs)
@@ -346,40 +371,30 @@ def _inside(a: PadAttributes, grid: _Grid, whole: _Grid) -> _Grid | None:
     return found[0], found[1]
 
 
-def _computed(graph: Graph, read: Mapping[str, _Grid]) -> dict[str, _Grid]:
-    """The pixels of images that are computed, of those of which not all are."""
-    found: dict[str, _Grid] = {}
-    for node in graph.nodes():
-        grid = _given(graph, node, read)
-        if grid is not None and _pays(graph, node, read, found):
-            found |= dict.fromkeys(node.outputs, grid)
-    return found
-
-
 def _pays(
-    graph: Graph, node: Node, read: Mapping[str, _Grid], computed: Mapping[str, _Grid]
+    graph: Graph, node: Node, given: Mapping[str, _Grid], computed: Mapping[str, _Grid]
 ) -> bool:
     """Whether a node that can leave out pixels has less to do then.
 
     Args:
         graph: the graph.
         node: the node.
-        read: the pixels of each image that are read.
+        given: the pixels that nodes have to give, by node.
         computed: those that are computed, of images before it of which not all are.
     """
-    (first, *_), windows, grid = node.inputs, _windows(graph, node), _given(graph, node, read)
-    if windows is None or grid is None:
-        if isinstance(node.attributes, PadAttributes):
-            # Windows over all of it may contain the padding themselves.
-            readers = graph.consumers(node.outputs[0])
-            return any(_windows(graph, x) is None or _given(graph, x, read) for x in readers)
+    windows, grid, first = _windows(graph, node), given[node.name], str(node.inputs[0])
+    if isinstance(node.attributes, PadAttributes):
+        # Windows over all of it may contain the padding themselves.
+        readers = graph.consumers(node.outputs[0])
+        return any(x.name in given or _windows(graph, x) is None for x in readers)
+    if windows is None:
         # To take pixels out of an operand costs as much as to take them out of the result.
         return any(name in computed for name in node.inputs)
-    source, result = graph.type(str(first)), graph.type(node.outputs[0])
-    held = computed.get(str(first)) or _whole(image_extent(source))
+    source, result = graph.type(first), graph.type(node.outputs[0])
+    held = computed.get(first) or _whole(image_extent(source))
     if _over(windows, grid, held) is not None:
         return True
-    wanted = dict(_reads(graph, node, grid))[str(first)]
+    wanted = dict(_reads(graph, node, grid))[first]
     saved = _size(_whole(image_extent(result))) - _size(grid)
     return _size(wanted) * source.shape[-1] <= saved * result.shape[-1]
 

@@ -185,7 +185,7 @@ def _polynomial(x: Reals, low: Reals, high: Reals, goal: Reals) -> npt.NDArray[n
     if len(x) > DEGREE + 1:
         factors = _between(basis, low, high)
     else:
-        factors = np.linalg.solve(basis[:, : len(x)], goal)
+        factors = np.asarray(np.linalg.solve(basis[:, : len(x)], goal), np.float64)
     power = np.polynomial.chebyshev.cheb2poly(factors)
     shifted = np.zeros(1)
     for factor in power[::-1]:
