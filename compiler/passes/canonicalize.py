@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import TensorType
+from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -151,7 +153,7 @@ _NO_BOUND = {"maximum": -math.inf, "minimum": math.inf}
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Remove nodes without effect and merge consecutive reshapes."""
+    """Remove nodes without effect, merge consecutive reshapes, and repeat no operand in vain."""
 
     name = "simplify"
 
@@ -162,6 +164,8 @@ class Simplify(Pass):
                 self._merge_reshape(graph, node)
             elif self._bounds_nothing(graph, node, 0):
                 graph.update(replace(node, inputs=node.inputs[::-1]))
+            elif node.op in _BROADCASTING:
+                self._repeat_nothing(graph, node)
             current = graph.node(node.name)
             if self._is_identity(graph, current):
                 source, result = str(current.inputs[0]), current.outputs[0]
@@ -191,6 +195,19 @@ class Simplify(Pass):
         types = {graph.type(n).quantization for n in (source.inputs[0], node.inputs[0]) if n}
         if len(types) == 1:
             graph.update(replace(node, inputs=source.inputs))
+
+    @staticmethod
+    def _repeat_nothing(graph: Graph, node: Node) -> None:
+        """Read operands as they are before zeros are added to repeat them."""
+        names, result = list(node.inputs), graph.type(node.outputs[0]).shape
+        for index, name in enumerate(names):
+            source = _repeated(graph, str(name))
+            if source is None:
+                continue
+            shapes = graph.type(source).shape, graph.type(str(names[1 - index])).shape
+            if np.broadcast_shapes(*shapes) == result:
+                names[index] = source
+        graph.update(replace(node, inputs=tuple(names)))
 
     @staticmethod
     def _bounds_nothing(graph: Graph, node: Node, index: int) -> bool:
@@ -228,6 +245,27 @@ class Simplify(Pass):
         if isinstance(a, ReductionAttributes) and not a.axes:
             return True
         return node.op == "concatenation" and len(node.inputs) == 1
+
+
+_BROADCASTING = ("add", "sub", "mul", "div", "maximum", "minimum")
+"""Operators that repeat an operand along dimensions of one element."""
+
+
+def _repeated(graph: Graph, name: str) -> str | None:
+    """What a value repeats by adding zeros to it, as exported expansions do; None if it does not.
+
+    Elements must be float32: those of integers may have other scales afterwards.
+    """
+    node, type = graph.producer(name), graph.type(name)
+    if node is None or node.op != "add" or type.dtype is not DType.FLOAT32:
+        return None
+    if node.attributes != ActivationAttributes():
+        return None
+    for source, other in (node.inputs, node.inputs[::-1]):
+        zeros = graph.value(str(other)).data
+        if zeros is not None and not zeros.any() and graph.type(str(source)).shape != type.shape:
+            return source
+    return None
 
 
 def bites(type: TensorType, bounds: tuple[float, float]) -> bool:

@@ -430,7 +430,17 @@ class _Shrinking:
         for node in self.before.nodes():
             if any(name in self.grids for name in (*node.inputs, *node.outputs)):
                 self._change(node)
+        for node in self.graph.nodes():
+            if isinstance(node.attributes, StridedSliceAttributes):
+                self._skip(node)
         self.graph.prune()
+
+    def _skip(self, node: Node) -> None:
+        """Let readers of a slice read its operand, if nothing else was left of that."""
+        (source,), (result,) = node.inputs, node.outputs
+        same = source is not None and self.graph.type(source) == self.graph.type(result)
+        if source is not None and same and result not in self.graph.outputs:
+            self.graph.replace_uses(result, source)
 
     def _held(self, name: str) -> _Grid:
         """The pixels of an image that there are."""

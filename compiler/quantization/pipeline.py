@@ -196,8 +196,8 @@ def _before_rest(graph: Graph, options: QuantizeOptions, quantized: Part) -> Qua
 def prepared(graph: Graph) -> Graph:
     """A graph whose weights are constants, as files with float16 weights have them not.
 
-    Squares, for which TFLite has no 8-bit kernel, and quotients by constants, which less hardware
-    computes, become products.
+    Squares, for which TFLite has no 8-bit kernel, and quotients by constants and by square roots,
+    which less hardware computes, become products.
     """
     result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
     for node in result.nodes():
@@ -210,8 +210,32 @@ def prepared(graph: Graph) -> Graph:
         if divisor is not None and divisor.all():
             factor = result.add_constant(f"{node.name}.factor", np.float32(1) / divisor)
             result.update(replace(node, op="mul", inputs=(node.inputs[0], factor)))
+        root = _root(result, str(node.inputs[1])) if node.op == "div" else None
+        if root is not None:
+            type = result.type(str(node.inputs[1]))
+            factor = result.emit("rsqrt", [root], type, stem=f"{node.name}.factor")
+            result.update(replace(node, op="mul", inputs=(node.inputs[0], factor)))
     result.prune()
     return result
+
+
+def _root(graph: Graph, divisor: str) -> str | None:
+    """What a divisor is the square root of, as in layer normalization; None if it is no root.
+
+    If a constant keeps the root from being small, as in L2 normalization, its square keeps what
+    is returned from being so.
+    """
+    node = graph.producer(divisor)
+    if node is None or not touches_reals(graph, node):
+        return None
+    if node.op == "sqrt":
+        return node.inputs[0]
+    least = graph.value(str(node.inputs[1])).data if node.op == "maximum" else None
+    root = None if least is None else _root(graph, str(node.inputs[0]))
+    if root is None or least is None or not np.square(least).all() or least.min() < 0:
+        return None
+    square = graph.add_constant(f"{node.name}.square", np.square(least))
+    return graph.emit("maximum", [root, square], graph.type(divisor), stem=f"{node.name}.squared")
 
 
 def demand_float(graph: Graph) -> None:

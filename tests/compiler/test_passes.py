@@ -72,6 +72,29 @@ CASES = {
 }
 """,
     ),
+    "unread-pixels": (
+        """
+  input %x : float32[1,4,4,2]
+  %a : float32[1,4,4,2] = resize_nearest_neighbor(%x) {size = [4, 4], sampling = legacy}
+  const %c : float32[1,4,1]
+  %b : float32[1,4,4,2] = max_pool_2d(%a) {kernel = [1, 3], stride = [1, 1], padding = same, activation = none}
+  %d : float32[1,4,4,2] = add(%b, %c) {activation = none}
+  %y : float32[1,2,2,2] = strided_slice(%d) {begin = [0, 1, 0, 0], size = [1, 2, 2, 2], stride = [1, 2, 2, 1]}
+  output %y
+} data { %c = "AAAAAAAAgD8AAABAAABAQA==" }
+""",
+        """
+  input %x : float32[1,4,4,2]
+  const %c/read : float32[1,2,1]
+  %a : float32[1,4,4,2] = resize_nearest_neighbor(%x) {size = [4, 4], sampling = legacy}
+  %a/read : float32[1,2,4,2] = strided_slice(%a) {begin = [0, 1, 0, 0], size = [1, 2, 4, 2], stride = [1, 2, 1, 1]}
+  %b : float32[1,2,2,2] = max_pool_2d(%a/read) {kernel = [1, 3], stride = [1, 2], padding = [0, 0, 1, 0], activation = none}
+  %d : float32[1,2,2,2] = add(%b, %c/read) {activation = none}
+  %y : float32[1,2,2,2] = strided_slice(%d) {begin = [0, 0, 0, 0], size = [1, 2, 2, 2], stride = [1, 1, 1, 1]}
+  output %y
+}
+""",
+    ),
     "fuse-activations": (
         f"""
   input %x : int8[2] {Q}

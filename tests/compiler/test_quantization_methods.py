@@ -43,12 +43,13 @@ from fitzroy.compiler.quantization.options import (
     RangeMethod,
 )
 from fitzroy.compiler.quantization.parameters import nearest
-from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
 from fitzroy.compiler.quantization.ranges import Use, choose_range, readers_function
 from fitzroy.compiler.quantization.report import advice, layers
 from fitzroy.compiler.quantization.sensitivity import sensitivities
 from fitzroy.compiler.quantization.statistics import Statistics, collect
 from fitzroy.compiler.reference import evaluate, evaluate_node
+from fitzroy.compiler.targets.edgetpu.partition.rules import lowerings
 from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.formats.tflite import read_model, write_model
 from fitzroy.hw_models.numerics import Arithmetic
@@ -382,6 +383,39 @@ def test_squares_and_quotients_by_constants_become_products() -> None:
     result = quantize_model(graph, samples, PLAIN)
     assert [node.op for node in result.graph.nodes()] == ["mul", "mul"]
     assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 30
+
+
+@pytest.mark.parametrize("least", [None, 1e-3])
+def test_quotients_by_roots_become_products(least: float | None) -> None:
+    """Layer normalization divides by a root; L2 normalization by one that is not too small."""
+    graph = Graph("normalized")
+    graph.add_input("x", real(1, 4, 4, 8))
+    square = apply(graph, "mul", ("x", "x"))[0]
+    (power,) = apply(graph, "sum", (square,), ReductionAttributes((3,), True))
+    (divisor,) = apply(graph, "sqrt", (power,))
+    if least is not None:
+        bound = graph.add_constant("least", np.array(least, np.float32))
+        (divisor,) = apply(graph, "maximum", (divisor, bound))
+    zeros = graph.add_constant("zeros", np.zeros((1, 4, 4, 8), np.float32))
+    (repeated,) = apply(graph, "add", (divisor, zeros))
+    graph.outputs = apply(graph, "div", ("x", repeated))
+    samples = [{"x": normal(np.random.default_rng(n), 1, 4, 4, 8)} for n in range(8)]
+    result = quantize_model(graph, samples, PLAIN)
+    operators = [node.op for node in result.graph.nodes()]
+    between = [] if least is None else ["maximum"]
+    assert operators == ["mul", "sum", *between, "rsqrt", "mul"]
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 25
+    assert all(lowerings()[op] for op in operators)
+
+
+@pytest.mark.parametrize("least", [-1.0, 0.0, 1e-30])
+def test_quotients_by_bounded_roots_stay_where_the_bound_has_no_square(least: float) -> None:
+    graph = Graph("bounded")
+    graph.add_input("x", real(1, 4, 4, 8))
+    (root,) = apply(graph, "sqrt", apply(graph, "mul", ("x", "x")))
+    bound = graph.add_constant("least", np.array(least, np.float32))
+    graph.outputs = apply(graph, "div", ("x", *apply(graph, "maximum", (root, bound))))
+    assert "div" in [node.op for node in prepared(graph).nodes()]
 
 
 def test_nothing_left_to_quantize_is_refused() -> None:
