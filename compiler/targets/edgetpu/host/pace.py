@@ -49,6 +49,11 @@ def sending(pixels: int, words: int) -> float:
     return _SENDING * sent(pixels, words) + _OFFERED
 
 
+def sending_vector(nbytes: int) -> float:
+    """Estimated cycles until a vector of so many bytes has been sent, one byte a cycle."""
+    return nbytes + _OFFERED
+
+
 def sent(pixels: int, words: int) -> int:
     """Bytes of the pixels that all tiles send."""
     return TILES * pixels * words * WORD

@@ -374,10 +374,12 @@ class Blocking:
     def delivery(self) -> Delivery:
         """How its weights come."""
         # A single chunk also writes the words of its block, one a cycle.
-        written = self.lanes // WORD if self.chunks == 1 else 0
-        steps = self.positions * max(self.staged, written)
+        steps, last = (
+            self.positions * max(self.staged, lanes // WORD if self.chunks == 1 else 0)
+            for lanes in (self.lanes, self.last)
+        )
         return Delivery(
-            steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes
+            steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes, last
         )
 
     @property
@@ -403,6 +405,7 @@ class Delivery:
         blocks: blocks of output channels.
         slots: slots of staging.
         lanes: lanes of a block.
+        last: steps with the last chunk, whose block may have fewer lanes.
     """
 
     steps: int
@@ -412,6 +415,7 @@ class Delivery:
     blocks: int
     slots: int
     lanes: int
+    last: int
 
     @property
     def beside(self) -> int:
@@ -430,7 +434,7 @@ class Delivery:
         vectors = row * self.prefix
         delivery = max(row * (self.staged - beside) + vectors / self.chunks, row * beside)
         count = self.chunks * self.blocks
-        return pipeline(self.steps, delivery, count, self.slots, self._loading) + vectors
+        return pipeline(self.steps, delivery, count, self.slots, self._loading, self.last) + vectors
 
     @property
     def _loading(self) -> float:
@@ -496,7 +500,14 @@ def published_slots(slots: int, turns: int) -> bool:
     return slots <= SLOTS or slots == turns
 
 
-def pipeline(steps: float, delivery: float, count: int, slots: int, loading: float = 0.0) -> float:
+def pipeline(
+    steps: float,
+    delivery: float,
+    count: int,
+    slots: int,
+    loading: float = 0.0,
+    last: float | None = None,
+) -> float:
     """Estimated cycles of tensor operations that are fed with chunks over the ring.
 
     Args:
@@ -505,10 +516,11 @@ def pipeline(steps: float, delivery: float, count: int, slots: int, loading: flo
         count: number of chunks.
         slots: chunks that a tile can hold.
         loading: cycles until a chunk that has come can be used.
+        last: cycles of the steps with the last chunk; None for those of the others.
     """
     latency = BEAGLE.timing.chunk_latency + loading
     period = max(steps, delivery, (steps + delivery + latency) / slots)
-    return delivery + latency + (count - 1) * period + steps
+    return delivery + latency + (count - 1) * period + (steps if last is None else last)
 
 
 def vectors_of(layout: ConvolutionLayout) -> Vectors:

@@ -228,7 +228,7 @@ def _option(
     steps = staged * max(
         patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas
     )
-    delivery = Delivery(steps, staged, vectors, 1, blocks, patch.slots, patch.lanes)
+    delivery = Delivery(steps, staged, vectors, 1, blocks, patch.slots, patch.lanes, steps)
     if patch.packed:
         row = timing.fifo_word * FIFO_LANES
         cycles = pipeline(steps, row * (staged + vectors), blocks, patch.slots)
@@ -238,7 +238,7 @@ def _option(
     return Option(
         patch,
         patch.parameter_rows(in_channels, vectors),
-        cycles,
+        cycles + timing.phase,
         patch.slots * (staged + vectors),
         published_slots(patch.slots, blocks),
     )

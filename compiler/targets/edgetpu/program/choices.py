@@ -29,35 +29,39 @@ def choice_of(step: Step) -> Choice:
     """What was chosen for a step whose tensors have addresses."""
     layer, result = step.layer, step.result
     variant, cycles = "", step.cycles
-    blocks = 1
+    last = float(result.depth // WORD) if isinstance(result, Image) else 0.0
     if isinstance(result, Image) and isinstance(layer, Depthwise):
         variant, cycles = _patch(layer.patch), _patch_cycles(layer, result) or cycles
-        blocks = layer.patch.blocks(layer.in_channels)
+        last /= layer.patch.blocks(layer.in_channels)
     elif isinstance(result, Image) and isinstance(layer, Convolution):
         blocking = layer.blocking(result)
-        variant, cycles, blocks = _blocking(blocking), blocking.cycles, blocking.blocks
+        variant, cycles, last = _blocking(blocking), blocking.cycles, blocking.last / WORD
     parts = [variant] if variant else []
     if step.whole is not None:
         parts.append("a strip")
     elif cycles and isinstance(result, Image):
-        cycles += _exchange(result) / blocks
+        cycles += _exchange(result, last)
     return Choice(", ".join(parts), cycles)
 
 
-def _exchange(image: Image) -> float:
+def _exchange(image: Image, words: float) -> float:
     """Estimated cycles in which tiles give their neighbours the borders of an image.
 
-    Those of all blocks of channels but the last one are on their way while the layer computes.
+    Args:
+        image: the image; what is outside of it is padding, which no neighbour has.
+        words: words of a pixel that are sent at the end; those of all blocks of channels but the
+            last one are on their way while the layer computes.
     """
     down, across = (
         max(
-            max(begin - before, after - end)
+            max(begin - max(before, 0), min(after, axis.extent) - end)
             for (begin, end), (before, after) in zip(axis.owned, axis.window, strict=True)
+            if before < after
         )
         for axis in (image.rows, image.columns)
     )
     pixels = down * longest(image.columns.owned) + across * longest(image.rows.window)
-    return BEAGLE.timing.mesh_word * pixels * (image.depth // WORD)
+    return BEAGLE.timing.mesh_word * pixels * words
 
 
 def _patch(patch: Patch) -> str:

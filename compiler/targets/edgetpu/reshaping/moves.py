@@ -204,15 +204,18 @@ class Assembly(Layer):
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: a step for each word of an operand that gives bytes to a word."""
-        words, steps = 0, 0
+        """Estimated cycles: a step for each word of an operand that gives bytes to a word.
+
+        Bytes that join a word are copied to another one first, and are joined in two steps.
+        """
+        words, steps, phases = 0, 0, sum((bool(self._rows()), self.fill is not None))
         for section in self.sections:
             for part in _parts(section):
                 copied = section.rows.count * section.columns.count * part.words
-                words += copied
-                steps += copied * len(part.rows)
-        phases = sum((bool(self._rows()), self.fill is not None))
-        return word_cycles(area, groups, steps / words) + phases * BEAGLE.timing.phase
+                words += 0 if part.joins else copied
+                steps += copied * (len(part.rows) + (2 if part.joins else 0))
+                phases += 2 if part.joins else 0
+        return word_cycles(area, groups, steps / max(words, 1)) + phases * BEAGLE.timing.phase
 
     def windows(self, index: int) -> Windows:
         """The runs of a section along rows and columns."""
