@@ -21,6 +21,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
     Windows,
+    longest,
     word_cycles,
 )
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
@@ -240,6 +241,8 @@ _MOST_STRIP_BUNDLES = 1000
 
 def _counts(tensor: Placed) -> tuple[int, int, int]:
     """Most words of a pixel, pixels of a row and rows on a tile."""
+    if isinstance(tensor, Image):
+        return tensor.depth // WORD, longest(tensor.columns.owned), longest(tensor.rows.owned)
     covers = [tensor.cover(tile) for tile in range(TILES)]
     groups, width, height = (
         max(cover.dims[axis][0] for cover in covers if cover is not None) for axis in range(3)
