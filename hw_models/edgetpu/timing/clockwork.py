@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count as count_from
 from itertools import pairwise
 from typing import Any
@@ -102,6 +102,10 @@ _DISPATCH, _FEED, _AVDATA_POP, _PARAMETER_POP, _CHANNEL = 10, 11, 12, 13, 14
 """Turns beyond the engines of tiles; each channel of the ring has one."""
 
 _CHANNELS = tuple(range(_CHANNEL, _CHANNEL + CHANNELS))
+_LINKS = _CHANNEL + CHANNELS - _MESH[0]
+"""What is added to a mesh engine for its turn. Mesh engines move last: by then most of what they
+wait for has counted, so that they go on in long stretches."""
+
 _POPS = {_AVDATA_POP: "avdata_pop", _PARAMETER_POP: "parameter_pop"}
 _STREAM_TURNS = {
     "avdata_pop": (_AVDATA_POP,),
@@ -109,11 +113,15 @@ _STREAM_TURNS = {
     "infeed": (_FEED, *_CHANNELS),
     "outfeed": _CHANNELS,
 }
-_ON_RING = {
+_TURNS_OF = {
+    **{engine: (engine,) for engine in _PLAIN},
+    **{engine: (engine + _LINKS,) for engine in _MESH},
     TileEngine.RING_CONSUME_A: (_CHANNEL,),
     TileEngine.RING_CONSUME_B: (_CHANNEL + 1,),
     TileEngine.RING_PRODUCE: _CHANNELS,
 }
+"""Whose turn it is once an engine of tiles has another instruction."""
+
 _RESTED = Place()
 """An engine that has done nothing since everybody knows."""
 
@@ -168,11 +176,19 @@ class Clockwork:
         self._reading: list[tuple[float, int]] = []
         self._sender: list[tuple[TileEngine | str, int] | None] = [None] * CHANNELS
         self._feed = Feed()
-        self._turns = Turns(_CHANNEL + CHANNELS, self._move)
+        self._turns = Turns(_MESH[-1] + _LINKS + 1, self._move)
         self._turn = 0
         self._done: dict[int, Signal] = {}
         self._time = 0.0
         self._core = NOBODY
+        self._movers: dict[int, Callable[[], bool]] = {
+            **{engine: partial(self._plain, engine) for engine in _PLAIN},
+            **{engine + _LINKS: partial(self._mesh, engine) for engine in _MESH},
+            **{turn: partial(self._pop, name) for turn, name in _POPS.items()},
+            **{_CHANNEL + channel: partial(self._ring, channel) for channel in range(CHANNELS)},
+            _DISPATCH: self._dispatchers,
+            _FEED: self._read_units,
+        }
         self._trusting = trusting
         self._trusted: set[int] = set()
         self._promises: list[Promise] = []
@@ -401,22 +417,9 @@ class Clockwork:
         """Find out as much as can be known of what a unit does."""
         self._turn = turn
         self._turns.wait(turn, 0)
-        if turn in _PLAIN:
-            while self._plain(TileEngine(turn)):
-                pass
-        elif turn in _MESH:
-            while self._mesh(TileEngine(turn)):
-                pass
-        elif turn == _DISPATCH:
-            self._dispatchers()
-        elif turn == _FEED:
-            self._read_units()
-        elif turn in _POPS:
-            while self._pop(_POPS[turn]):
-                pass
-        else:
-            while self._ring(turn - _CHANNEL):
-                pass
+        go_on = self._movers[turn]
+        while go_on():
+            pass
 
     def _extend(self, flag: int, tiles: Sequence[int], times: Times, node: int) -> None:
         """A flag of tiles counts."""
@@ -428,12 +431,13 @@ class Clockwork:
         self._scalar_flags[flag].extend((0,), times, node)
         self._turns.changed(1 << _SCALAR + flag)
 
-    def _dispatchers(self) -> None:
-        """Let tiles take instructions and pass fences, as many at once as are in step."""
+    def _dispatchers(self) -> bool:
+        """Let all tiles take instructions and pass fences, as many at once as are in step."""
         tiles: Iterable[int] = _ALL
         while tiles:
             groups = [*self._at_heads(tiles)]
             tiles = [tile for group in groups if self._take_head(group) for tile in group]
+        return False
 
     def _at_heads(self, tiles: Iterable[int]) -> Iterable[list[int]]:
         """Tiles that may take what is next, in groups that would do so in the same way."""
@@ -490,7 +494,7 @@ class Clockwork:
             queued = Queued(item, clock, last)
             for tile in tiles:
                 self._queues[engine][tile].append(queued)
-            self._turns.awake.update(_ON_RING.get(engine, (engine,)))
+            self._turns.awake.update(_TURNS_OF[engine])
         for tile in tiles:
             self._dispatched[tile] = (clock, last)
             self._dispatch[tile].popleft()
@@ -547,15 +551,15 @@ class Clockwork:
             head = queues[tiles[0]][0]
             yield head.job, places[tiles[0]], tiles, head.time, head.maker
 
-    def _in_step(self, engine: TileEngine, half: int, tiles: Iterable[int]) -> Iterable[list[int]]:
+    def _in_step(self, engine: TileEngine, half: int, tiles: Sequence[int]) -> Iterable[list[int]]:
         """Tiles that have a head, in groups: same instruction, same moment, same flags."""
         queues, places = self._queues[engine], self._places[engine]
-        first = places[0]
-        if first.node != NOBODY and tiles is _ALL and places.count(first) == TILES:
+        first = places[tiles[0]]
+        if first.node != NOBODY and [places[tile] for tile in tiles].count(first) == len(tiles):
             # All execute the same, as most instructions.
-            watches = queues[0][0].job.work[half].watches
-            if all(self._flags[watch.gate.flag].alike for watch in watches):
-                return [[*_ALL]]
+            watches = queues[tiles[0]][0].job.work[half].watches
+            if all([self._flags[watch.gate.flag].alike for watch in watches]):
+                return [[*tiles]]
         if not any(queues):
             return []
         groups: dict[tuple[Any, ...], list[int]] = {}
@@ -778,12 +782,21 @@ class Clockwork:
     # --- ring ------------------------------------------------------------------------------------
 
     def _ring(self, channel: int) -> bool:
-        """Move rows of one message as far as is known."""
+        """Move rows of one message as far as is known; returns whether more may follow at once."""
         sender = self._sender[channel]
-        senders = self._senders(channel) if sender is None else [sender]
-        return any(self._send_rows(channel, *sender) for sender in senders)
+        for unit, tile in self._senders(channel) if sender is None else [sender]:
+            more = self._send_rows(channel, unit, tile)
+            if more is not None:
+                # What this counted may be what it waited for.
+                return more or self._turn in self._turns.awake
+        return False
 
-    def _send_rows(self, channel: int, unit: Any, tile: int) -> bool:
+    def _send_rows(self, channel: int, unit: Any, tile: int) -> bool | None:
+        """Let a sender send what it can.
+
+        Returns:
+            None if it can send nothing; else whether more may follow before a flag counts.
+        """
         if unit == "infeed":
             queued, place = self._streams["infeed"][0], self._stream_places["infeed"]
         else:
@@ -803,7 +816,7 @@ class Clockwork:
         count = end - position
         receivers = self._receivers(channel, instruction.destination, instruction.to_outfeed)
         if receivers is None or not count:
-            return False
+            return None
         moves = []
         for members, taker, at in receivers:
             target = taker.job.work[0]
@@ -820,8 +833,8 @@ class Clockwork:
             feeding = self._feeding(position + count)
             count = min(count, feeding.complete(feeding.end) - position)
         if count <= 0:
-            return False
-        end = position + count
+            return None
+        wanted = end = position + count
         rate = work.rate
         for move in moves:
             rate = max(rate, move.work.rate)
@@ -863,7 +876,8 @@ class Clockwork:
             if weights and move.members[0] != _OUTSIDE:
                 done = move.offset, move.known, move.offset + end - position
                 self._trust(move.taker.job, self._flags, move.members, done, chain)
-        return True
+        # Rows of the outfeed may go on once the host has read some.
+        return end < wanted or end == work.elements or instruction.to_outfeed
 
     def _first_row(self, unit: Any, tile: int, work: Work, ready: float) -> float | None:
         """When a sender that is ready has its first row, if that is known."""
@@ -882,17 +896,19 @@ class Clockwork:
         )
         return feeding
 
-    def _read_units(self) -> None:
-        """Let the infeed read units into rows, a few rows ahead of the ring."""
+    def _read_units(self) -> bool:
+        """Let the infeed read all units into rows that it can, a few rows ahead of the ring."""
         if not self._streams["infeed"]:
-            return
+            return False
         # A row may begin once the one that had its buffer has been sent.
         feeding = self._feeding(len(self._feed.sent) + _ROW_BUFFERS)
-        if feeding.end <= feeding.first:
-            return
-        self._begin_stream("infeed", self._streams["infeed"][0])
-        self._fed(feeding, self._reading_of(feeding, feeding.end, self._feed.sent))
-        self._turns.awake.add(_FEED)
+        if feeding.end > feeding.first:
+            had = len(self._feed.ready)
+            self._begin_stream("infeed", self._streams["infeed"][0])
+            self._fed(feeding, self._reading_of(feeding, feeding.end, self._feed.sent))
+            if len(self._feed.ready) > had:
+                self._turns.awake.update(_CHANNELS)
+        return False
 
     def _reading_of(self, feeding: Feeding, end: int, sent: Sequence[float] | Array) -> Chain:
         """The infeed reads units up to an end.
@@ -962,7 +978,6 @@ class Clockwork:
         had, whole = len(feed.ready), feeding.complete(read.end)
         if whole > had:
             feed.ready.frombytes(np.asarray(read.done(feeding.completing(had, whole))).tobytes())
-            self._turns.awake.update(_CHANNELS)
         feed.position, feed.clock = read.end, read.finish
 
     def _senders(self, channel: int) -> list[tuple[Any, int]]:
@@ -995,7 +1010,7 @@ class Clockwork:
             return None
         found = [
             (members, queues[members[0]][0], places[members[0]])
-            for members in self._in_step(engine, 0, tiles)
+            for members in (self._in_step(engine, 0, tiles) if tiles else ())
         ]
         if outfeed:
             if not self._streams["outfeed"]:
