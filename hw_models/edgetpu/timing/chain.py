@@ -39,7 +39,7 @@ Hold = tuple[int, float, int, str]
 """An engine waits before a position until a time; who ends the wait; what is waited for."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Holds:
     """What an engine waits for before each of many positions.
 
@@ -74,7 +74,7 @@ Held = Hold | Holds
 """What an engine waits for, before one position or before many."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Ended:
     """Waits that are over, in order of time.
 
@@ -617,19 +617,20 @@ class Chain:
         """Take account of many holds at once."""
         positions, times, makers, causes, names = _columns(few, many)
         order = np.lexsort((times, positions))
-        positions, times, makers = positions[order], times[order], makers[order]
-        causes = causes[order]
-        inside = slice(int(np.searchsorted(positions, self.end)))
-        positions, times = positions[inside], times[inside]
+        positions = positions[order]
+        inside = positions.searchsorted(self.end)
+        order, positions = order[:inside], positions[:inside]
+        times = times[order]
         # When the first element would have to begin, were this the only hold.
         wanted = times - (positions - self.first) * self.rate if self.rate else times
-        before = np.maximum.accumulate(np.concatenate((self.starts, wanted)))[:-1]
-        late = np.rint(wanted / _GRID) > np.rint(before / _GRID)
-        lengths, makers, causes = wanted - before, makers[inside], causes[inside]
-        if not late.all():
-            positions, times, lengths = positions[late], times[late], lengths[late]
-            makers, causes = makers[late], causes[late]
-        start = int(np.searchsorted(positions, self.first, side="right"))
+        before = np.empty(len(wanted) + 1)
+        before[0], before[1:] = self.starts[0], wanted
+        before = np.maximum.accumulate(before)[:-1]
+        late = (np.rint(wanted / _GRID) > np.rint(before / _GRID)).nonzero()[0]
+        lengths, order = (wanted - before)[late], order[late]
+        positions, times = positions[late], times[late]
+        makers, causes = makers[order], causes[order]
+        start = int(positions.searchsorted(self.first, side="right"))
         self.before, self.waits = (
             Waits.of(Ended(times[part], makers[part], causes[part], names), lengths[part])
             for part in (slice(start), slice(start, None))
@@ -638,10 +639,10 @@ class Chain:
             self.starts = [float(times[start - 1])]
         positions, times = positions[start:], times[start:]
         # Of waits before one element, the last one decides.
-        last = np.flatnonzero(np.diff(positions, append=self.end))
-        positions, times = positions[last], times[last]
-        self.positions = plain(np.concatenate(([self.first], positions)))
-        self.starts = plain(np.concatenate((self.starts, times)))
+        last = np.ones(len(positions), bool)
+        np.not_equal(positions[1:], positions[:-1], out=last[:-1])
+        self.positions = plain(np.concatenate(((self.first,), positions[last])))
+        self.starts = plain(np.concatenate((self.starts, times[last])))
 
     @property
     def finish(self) -> float:
@@ -661,6 +662,8 @@ class Chain:
             before = places.searchsorted(wanted) - 1
             found: Array = starts[before] + (wanted - places[before]) * rate
             return found
+        if isinstance(positions, np.ndarray):
+            positions = positions.tolist()
         if len(self.positions) == 1:
             start, place = self.starts[0], self.positions[0]
             return [start + (position - place) * rate for position in positions]

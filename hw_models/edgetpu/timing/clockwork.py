@@ -905,21 +905,22 @@ class Clockwork:
         if feeding.end > feeding.first:
             had = len(self._feed.ready)
             self._begin_stream("infeed", self._streams["infeed"][0])
-            self._fed(feeding, self._reading_of(feeding, feeding.end, self._feed.sent))
+            freed = _freed(feeding.beginning(feeding.end), np.array(self._feed.sent))
+            self._fed(feeding, self._reading_of(feeding, feeding.end, freed))
             if len(self._feed.ready) > had:
                 self._turns.awake.update(_CHANNELS)
         return False
 
-    def _reading_of(self, feeding: Feeding, end: int, sent: Sequence[float] | Array) -> Chain:
+    def _reading_of(self, feeding: Feeding, end: int, freed: tuple[Array, Array]) -> Chain:
         """The infeed reads units up to an end.
 
         Args:
             feeding: what it may read.
             end: the end.
-            sent: when rows were sent, from the first one on; rows that were not are not waited for.
+            freed: units that begin rows, and when what had their buffers was sent.
         """
         node = self._stream_places["infeed"].node
-        holds = [*feeding.holds, Holds.by(node, *_freed(feeding, end, sent), "ring")]
+        holds = [*feeding.holds, Holds.by(node, *freed, "ring")]
         return Chain.of(feeding.first, end, feeding.clock, feeding.work.rate, holds)
 
     def _feed_rows(
@@ -942,33 +943,43 @@ class Clockwork:
             How rows go over the ring; not all of them if that takes long to find out.
         """
         feed, node = self._feed, self._stream_places["infeed"].node
-        first, known, sent = len(feed.sent), np.array(feed.sent), np.zeros(0)
+        first, had = len(feed.sent), len(feed.ready)
+        known, sent = np.array(feed.sent), np.zeros(0)
+        reads = feeding.reads(had, end)
+        freed = _freed(reads.beginning, known)
         for attempt in count_from(1):
-            ready, read = np.array(feed.ready[first:end]), None
-            last = feeding.reading(end)
-            if last > feeding.first:
-                read = self._reading_of(feeding, last, np.concatenate((known, sent)))
-                more = read.done(feeding.completing(len(feed.ready), end))
+            ready, read, more = np.array(feed.ready[first:end]), None, None
+            if reads.end > feeding.first:
+                read = self._reading_of(feeding, reads.end, freed)
+                more = np.asarray(read.done(reads.completing))
                 ready = np.concatenate((ready, more))
             data = Holds.by(node, np.arange(first, end), ready, "data")
             chain = Chain.of(first, end, clock, rate, [*holds, data])
             before, sent = sent, np.asarray(chain.done(range(first + 1, end + 1)))
             if read is None or np.array_equal(before, sent):
                 break
-            units, freed = _freed(feeding, last, np.concatenate((known, sent)))
-            if (freed <= read.begun(units)).all():
+            freed = _freed(reads.beginning, np.concatenate((known, sent)))
+            if (freed[1] <= read.begun(freed[0])).all():
                 break
             if attempt % _ATTEMPTS == 0:
                 end = first + int(np.argmax(before != sent))
                 sent = sent[: end - first]
+                reads = feeding.reads(had, end)
+                freed = _freed(reads.beginning, np.concatenate((known, sent)))
         if read is not None:
-            self._fed(feeding, read)
+            self._fed(feeding, read, more)
         feed.sent.frombytes(sent.tobytes())
         self._turns.awake.add(_FEED)
         return chain
 
-    def _fed(self, feeding: Feeding, read: Chain) -> None:
-        """The infeed has read units."""
+    def _fed(self, feeding: Feeding, read: Chain, more: Array | None = None) -> None:
+        """The infeed has read units.
+
+        Args:
+            feeding: what it could read.
+            read: when it did.
+            more: when rows were complete that are after those that were, if that is known.
+        """
         feed, place = self._feed, self._stream_places["infeed"]
         for mark in feeding.work.marks:
             positions = mark.within(read.first, read.end)
@@ -977,7 +988,9 @@ class Clockwork:
         self.nodes[place.node].sides[1].go_on(read)
         had, whole = len(feed.ready), feeding.complete(read.end)
         if whole > had:
-            feed.ready.frombytes(np.asarray(read.done(feeding.completing(had, whole))).tobytes())
+            if more is None or len(more) != whole - had:
+                more = np.asarray(read.done(feeding.completing(had, whole)))
+            feed.ready.frombytes(more.tobytes())
         feed.position, feed.clock = read.end, read.finish
 
     def _senders(self, channel: int) -> list[tuple[Any, int]]:
@@ -1169,20 +1182,19 @@ class Clockwork:
         return late or end == work.elements
 
 
-def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[Array, Array]:
-    """Units up to an end that begin rows, and when what had their buffers was sent.
+def _freed(beginning: tuple[Array, Array], sent: Array) -> tuple[Array, Array]:
+    """Units that begin rows, and when what had their buffers was sent.
 
     Args:
-        feeding: what an infeed may read.
-        end: the end.
-        sent: when rows were sent, from the first one on.
+        beginning: rows and units, int64[n] each.
+        sent: when rows were sent, from the first one on, float64[m].
 
     Returns:
-        int64[n] and float64[n]; units are left out that wait for no row, or for none of these.
+        int64[k] and float64[k]; units are left out that wait for no row, or for none of these.
     """
-    rows, units = feeding.beginning(end)
-    some = (rows >= _ROW_BUFFERS) & (rows < len(sent) + _ROW_BUFFERS)
-    return units[some], np.asarray(sent)[rows[some] - _ROW_BUFFERS]
+    rows, units = beginning
+    first, last = rows.searchsorted((_ROW_BUFFERS, len(sent) + _ROW_BUFFERS))
+    return units[first:last], sent[rows[first:last] - _ROW_BUFFERS]
 
 
 @cache
