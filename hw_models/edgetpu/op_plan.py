@@ -20,6 +20,7 @@ from fitzroy.hw_models.edgetpu.sequence import (
     Numbers,
     Order,
     Sequence,
+    as_array,
     gates,
     loops,
     sequence,
@@ -222,7 +223,7 @@ def plan(op: TensorOp) -> OpPlan:
     else:
         runs = np.array([0, steps], np.int64)
         if op.d is not None and op.d.fifo_step:
-            runs = np.array([*sequence(op.d).begins(op.d.fifo_dim), steps], np.int64)
+            runs = np.append(as_array(sequence(op.d).begins(op.d.fifo_dim)), steps)
         begins = ends = np.ones(len(runs) - 1, bool)
     blocks, count = np.zeros(len(runs) - 1, np.int64), 1
     # Blocks do not matter to an operation that has nothing of its own for each.
@@ -234,8 +235,9 @@ def plan(op: TensorOp) -> OpPlan:
     ):
         outer = range(op.block_level, len(op.loops))
         kept = [k for k in outer if d is None or not op.reduction >> k & 1]
-        blocks = _weighted(space, _mixed(op.loops, kept))[runs[:-1]]
-        count = math.prod(op.loops[k] for k in kept)
+        count = math.prod([op.loops[k] for k in kept])
+        if count > 1:
+            blocks = _weighted(space, _mixed(op.loops, kept))[runs[:-1]]
     lanes = np.where(blocks == count - 1, op.lanes_last, op.lanes)
     size = -(-lanes * (2 if op.output16 else 1) // 4)
     words = np.concatenate([[0], np.cumsum(np.where(ends, size, 0))])

@@ -191,7 +191,8 @@ def joined(every: Sequence[Waits], but: int) -> Ended:
     return Ended(times[order], makers[order], causes[order], names)
 
 
-_NONE = Waits()
+NO_WAITS = Waits()
+"""What nobody adds to."""
 
 
 def shifted(positions: Sequence[int], distance: int) -> Positions:
@@ -355,8 +356,12 @@ class History:
         Returns:
             The holds, and how far the engine may go.
         """
-        first = bisect_left(begins, position) if position else 0
-        last = bisect_left(begins, end)
+        if isinstance(begins, range):
+            # As bisect_left would find, in positions that rise evenly.
+            first = max(0, -(-(position - begins.start) // begins.step))
+            last = min(len(begins), max(0, -(-(end - begins.start) // begins.step)))
+        else:
+            first, last = bisect_left(begins, position), bisect_left(begins, end)
         if first >= last:
             return [], end
         watcher = gate.watcher
@@ -377,6 +382,8 @@ class History:
         elif last - first > _FEW and self.counted:
             return self._many(begins[first:last], index, increment, clock, cause), end
         found: list[Hold] = []
+        if self._latest <= clock and self._start[0] <= clock:
+            return found, end
         for number in range(first, last):
             time, maker = self._count(index)
             if time > clock:
@@ -452,9 +459,11 @@ class Histories:
         if len(owners) == len(rows):
             self._rows = [History(value, time, maker)] * len(rows)
             return
-        several = dict.fromkeys(rows)
-        alike = (history for history in several if history.is_set_to(value, time))
-        history = next(alike, None) or History(value, time, maker)
+        for history in dict.fromkeys(rows):
+            if history.is_set_to(value, time):
+                break
+        else:
+            history = History(value, time, maker)
         for owner in owners:
             rows[owner] = history
 
@@ -462,10 +471,10 @@ class Histories:
         """The flag counts."""
         rows = self._rows
         first = rows[owners[0]]
-        if len(owners) == len(rows) and self.alike:
+        if rows.count(first) == len(owners) == len(rows):
             first.extend(times, maker)
             return
-        if all(rows[owner] is first for owner in owners):
+        if [rows[owner] for owner in owners].count(first) == len(owners):
             groups: list[Sequence[int]] = [owners]
         else:
             shared: dict[int, list[int]] = {}
@@ -474,7 +483,7 @@ class Histories:
             groups = [*shared.values()]
         for members in groups:
             history = rows[members[0]]
-            if len(members) < len(rows) and sum([row is history for row in rows]) > len(members):
+            if rows.count(history) > len(members):
                 history = history.copy()
                 for owner in members:
                     rows[owner] = history
@@ -483,7 +492,7 @@ class Histories:
     def own(self, owners: Sequence[int]) -> History:
         """The history of owners who share one, for which all will have made it count alone."""
         history = self._rows[owners[0]]
-        if sum([row is history for row in self._rows]) > len(owners):
+        if self._rows.count(history) > len(owners):
             history = history.copy()
             for owner in owners:
                 self._rows[owner] = history
@@ -521,8 +530,8 @@ class Chain:
     rate: float
     positions: Sequence[int]
     starts: Sequence[float]
-    before: Waits = field(default=_NONE)
-    waits: Waits = field(default=_NONE)
+    before: Waits = field(default=NO_WAITS)
+    waits: Waits = field(default=NO_WAITS)
 
     @classmethod
     def of(cls, first: int, end: int, clock: float, rate: float, holds: Sequence[Held]) -> Chain:
@@ -558,17 +567,19 @@ class Chain:
         """Take account of holds, one after the other."""
         positions, starts = [*self.positions], [*self.starts]
         place, start, rate = self.first, starts[0], self.rate
-        before = waits = _NONE
+        before = waits = NO_WAITS
         for position, time, maker, cause in sorted(holds):
             if position >= self.end:
                 break
             ready = start + (position - place) * rate
             if time > ready:
                 if position > self.first:
-                    waits = waits or Waits()
+                    if waits is NO_WAITS:
+                        waits = Waits()
                     waits.add(time, time - ready, maker, cause)
                 else:
-                    before = before or Waits()
+                    if before is NO_WAITS:
+                        before = Waits()
                     before.add(time, time - ready, maker, cause)
                 place, start = position, time
                 if positions[-1] == position:
@@ -664,13 +675,14 @@ class Chain:
             return found
         if isinstance(positions, np.ndarray):
             positions = positions.tolist()
-        if len(self.positions) == 1:
-            start, place = self.starts[0], self.positions[0]
+        places, starts = self.positions, self.starts
+        if len(places) == 1:
+            (start,), (place,) = starts, places
             return [start + (position - place) * rate for position in positions]
         result = []
         for position in positions:
-            index = bisect_left(self.positions, position) - 1
-            result.append(self.starts[index] + (position - self.positions[index]) * rate)
+            index = bisect_left(places, position) - 1
+            result.append(starts[index] + (position - places[index]) * rate)
         return result
 
     def _elements(self, positions: Positions) -> slice | Array:
@@ -682,7 +694,7 @@ class Chain:
 
     def begun(self, positions: Array) -> Array:
         """When the elements at int64[n] positions begin: float64[n]."""
-        places, starts = np.asarray(self.positions), np.asarray(self.starts)
+        places, starts = as_array(self.positions), np.asarray(self.starts)
         index = places.searchsorted(positions, side="right") - 1
         found: Array = starts[index] + (positions - places[index]) * self.rate
         return found

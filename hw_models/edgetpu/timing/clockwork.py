@@ -544,12 +544,14 @@ class Clockwork:
 
     def _groups(
         self, engine: TileEngine, half: int
-    ) -> Iterable[tuple[Job, Place, list[int], float, int]]:
+    ) -> list[tuple[Job, Place, list[int], float, int]]:
         """Heads of an engine's queues, with the tiles that are in step."""
         queues, places = self._queues[engine], self._places[engine]
+        found = []
         for tiles in self._in_step(engine, half, _ALL):
             head = queues[tiles[0]][0]
-            yield head.job, places[tiles[0]], tiles, head.time, head.maker
+            found.append((head.job, places[tiles[0]], tiles, head.time, head.maker))
+        return found
 
     def _in_step(self, engine: TileEngine, half: int, tiles: Sequence[int]) -> Iterable[list[int]]:
         """Tiles that have a head, in groups: same instruction, same moment, same flags."""
@@ -596,6 +598,8 @@ class Clockwork:
         """What an engine that is ready waits for from a position on, and how far that is known."""
         holds: list[Held] = []
         end = work.elements if limit is None else min(limit, work.elements)
+        if not work.watches:
+            return holds, end
         tile = histories is self._flags
         names = _TILE_FLAGS if tile else _SCALAR_FLAGS
         for watch in work.watches:
@@ -657,7 +661,7 @@ class Clockwork:
     def _plain(self, engine: TileEngine) -> bool:
         """Let an engine go on; returns whether some tile has another instruction at its head."""
         finished = False
-        for job, place, tiles, time, maker in list(self._groups(engine, 0)):
+        for job, place, tiles, time, maker in self._groups(engine, 0):
             work = job.work[0]
             position = place.position[0]
             clock = place.ready(time, 0)
@@ -682,12 +686,11 @@ class Clockwork:
             counts = mark.within(position, end)
             if counts:
                 self._extend(mark.flag, tiles, chain.done(counts), place.node)
-        finish = chain.finish
-        if half:
-            place.position, place.clock = (place.position[0], end), (place.clock[0], finish)
-        else:
-            place.position, place.clock = (end, place.position[1]), (finish, place.clock[1])
         side.go_on(chain)
+        if half:
+            place.position, place.clock = (place.position[0], end), (place.clock[0], side.end)
+        else:
+            place.position, place.clock = (end, place.position[1]), (side.end, place.clock[1])
         return chain
 
     # --- mesh ------------------------------------------------------------------------------------
@@ -696,7 +699,7 @@ class Clockwork:
         """Let an engine go on; returns whether some tile has another instruction at its head."""
         finished = False
         for half in (0, 1):
-            for job, place, tiles, time, maker in list(self._groups(engine, half)):
+            for job, place, tiles, time, maker in self._groups(engine, half):
                 work = job.work[half]
                 position = place.position[half]
                 if position == work.elements:

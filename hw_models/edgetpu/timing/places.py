@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Held, Holds, Waits
+from fitzroy.hw_models.edgetpu.timing.chain import NO_WAITS, NOBODY, Chain, Held, Holds, Waits
 from fitzroy.hw_models.edgetpu.timing.work import Work, row_bytes, unit_bytes
 
 
@@ -37,8 +37,10 @@ class Side:
 
     def go_on(self, chain: Chain) -> None:
         """Be busy with the elements of a chain, and wait for what it waits for."""
-        self.waits.update(chain.before)
-        self.waits.update(chain.waits)
+        if chain.before is not NO_WAITS:
+            self.waits.update(chain.before)
+        if chain.waits is not NO_WAITS:
+            self.waits.update(chain.waits)
         self.work(chain)
 
 
