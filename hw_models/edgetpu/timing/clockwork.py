@@ -560,7 +560,7 @@ class Clockwork:
         if first.node != NOBODY and [places[tile] for tile in tiles].count(first) == len(tiles):
             # All execute the same, as most instructions.
             watches = queues[tiles[0]][0].job.work[half].watches
-            if all([self._flags[watch.gate.flag].alike for watch in watches]):
+            if all(self._flags[watch.gate.flag].alike for watch in watches):
                 return [[*tiles]]
         if not any(queues):
             return []
