@@ -1,4 +1,4 @@
-"""The graph: values and operator nodes, which networkx orders.
+"""The graph: values and operator nodes.
 
 A value is a graph input, a constant, or one output of one node. Nodes read values by name. Names
 are unique within the graph; iteration is topological and, among nodes that are ready, in order of
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from types import MappingProxyType
-
-import networkx as nx
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import InternalError, UsageError
@@ -175,16 +175,22 @@ class Graph:
         Raises:
             InternalError: the graph has a cycle.
         """
-        net = nx.DiGraph()
-        net.add_nodes_from(self._nodes)
-        net.add_edges_from(
-            (before, name) for name, node in self._nodes.items() for before in self._before(node)
+        sorter = TopologicalSorter(
+            {name: self._before(node) for name, node in self._nodes.items()}
         )
         try:
-            order = list(nx.lexicographical_topological_sort(net, self._serials.__getitem__))
-        except nx.NetworkXUnfeasible:
+            sorter.prepare()
+        except CycleError:
             raise InternalError("the graph has a cycle", where=self.name) from None
-        return [self._nodes[name] for name in order]
+        ready: list[tuple[int, str]] = []
+        found: list[Node] = []
+        while sorter.is_active():
+            for name in sorter.get_ready():
+                heappush(ready, (self._serials[name], name))
+            _, name = heappop(ready)
+            sorter.done(name)
+            found.append(self._nodes[name])
+        return found
 
     def _before(self, node: Node) -> set[str]:
         """Names of the nodes whose outputs a node reads."""
