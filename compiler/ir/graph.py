@@ -175,9 +175,7 @@ class Graph:
         Raises:
             InternalError: the graph has a cycle.
         """
-        sorter = TopologicalSorter(
-            {name: self._before(node) for name, node in self._nodes.items()}
-        )
+        sorter = TopologicalSorter({name: self._before(node) for name, node in self._nodes.items()})
         try:
             sorter.prepare()
         except CycleError:
