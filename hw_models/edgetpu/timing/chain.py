@@ -675,14 +675,13 @@ class Chain:
             return found
         if isinstance(positions, np.ndarray):
             positions = positions.tolist()
-        places, starts = self.positions, self.starts
-        if len(places) == 1:
-            (start,), (place,) = starts, places
+        if len(self.positions) == 1:
+            start, place = self.starts[0], self.positions[0]
             return [start + (position - place) * rate for position in positions]
         result = []
         for position in positions:
-            index = bisect_left(places, position) - 1
-            result.append(starts[index] + (position - places[index]) * rate)
+            index = bisect_left(self.positions, position) - 1
+            result.append(self.starts[index] + (position - self.positions[index]) * rate)
         return result
 
     def _elements(self, positions: Positions) -> slice | Array:
