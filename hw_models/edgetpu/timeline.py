@@ -132,7 +132,7 @@ class Timeline:
         cycles: cycles that the program takes.
         total: microseconds of the whole inference, as a host measures it.
         issued: instructions in program order.
-        spans: what engines did, in order of `begin`, `issue` and `tiles`.
+        spans: what engines did, in order of `begin`.
         phases: phases in order.
         transfers: transfers of the host in order.
         critical_path: from the start of the program to its end, without gaps.

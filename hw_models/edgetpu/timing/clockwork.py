@@ -102,10 +102,6 @@ _DISPATCH, _FEED, _AVDATA_POP, _PARAMETER_POP, _CHANNEL = 10, 11, 12, 13, 14
 """Turns beyond the engines of tiles; each channel of the ring has one."""
 
 _CHANNELS = tuple(range(_CHANNEL, _CHANNEL + CHANNELS))
-_LINKS = _CHANNEL + CHANNELS - _MESH[0]
-"""What is added to a mesh engine for its turn. Mesh engines move last: by then most of what they
-wait for has counted, so that they go on in long stretches."""
-
 _POPS = {_AVDATA_POP: "avdata_pop", _PARAMETER_POP: "parameter_pop"}
 _STREAM_TURNS = {
     "avdata_pop": (_AVDATA_POP,),
@@ -115,7 +111,7 @@ _STREAM_TURNS = {
 }
 _TURNS_OF = {
     **{engine: (engine,) for engine in _PLAIN},
-    **{engine: (engine + _LINKS,) for engine in _MESH},
+    **{engine: (engine,) for engine in _MESH},
     TileEngine.RING_CONSUME_A: (_CHANNEL,),
     TileEngine.RING_CONSUME_B: (_CHANNEL + 1,),
     TileEngine.RING_PRODUCE: _CHANNELS,
@@ -176,14 +172,14 @@ class Clockwork:
         self._reading: list[tuple[float, int]] = []
         self._sender: list[tuple[TileEngine | str, int] | None] = [None] * CHANNELS
         self._feed = Feed()
-        self._turns = Turns(_MESH[-1] + _LINKS + 1, self._move)
+        self._turns = Turns(_CHANNEL + CHANNELS, self._move)
         self._turn = 0
         self._done: dict[int, Signal] = {}
         self._time = 0.0
         self._core = NOBODY
         self._movers: dict[int, Callable[[], bool]] = {
             **{engine: partial(self._plain, engine) for engine in _PLAIN},
-            **{engine + _LINKS: partial(self._mesh, engine) for engine in _MESH},
+            **{engine: partial(self._mesh, engine) for engine in _MESH},
             **{turn: partial(self._pop, name) for turn, name in _POPS.items()},
             **{_CHANNEL + channel: partial(self._ring, channel) for channel in range(CHANNELS)},
             _DISPATCH: self._dispatchers,

@@ -120,7 +120,7 @@ def _spans(nodes: Sequence[Node]) -> list[Span]:
         found.append(
             Span(node.what, node.tiles, node.issue, node.begin, side.end, side.busy, waits)
         )
-    return sorted(found, key=lambda span: (span.begin, span.issue, span.tiles))
+    return sorted(found, key=lambda span: (span.begin, span.issue))
 
 
 def _transfers(work: Clockwork, first: int, start: float, mhz: float, pace: Pace) -> list[Transfer]:
