@@ -154,11 +154,27 @@ def test_telling_the_version_is_cheap() -> None:
     assert printed(code) == f"fitzroy {VERSION}\n[]"
 
 
-@pytest.mark.parametrize("module", ["fitzroy.driver.runtime", "fitzroy.linker.packages.executorch"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "fitzroy.driver.runtime.executorch",
+        "fitzroy.driver.runtime.oracle",
+        "fitzroy.linker.packages.executorch",
+    ],
+)
 def test_driver_and_linker_do_without_networkx(module: str) -> None:
     code = f"import sys, {module}; print('networkx' in sys.modules)"
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     assert printed(code, environment) == "False"
+
+
+def test_compiling_for_the_edge_tpu_loads_nothing_of_other_targets() -> None:
+    code = (
+        "import sys, fitzroy.cli.compile_edgetpu, fitzroy.compilation.edgetpu; "
+        "others = ('networkx', 'fitzroy.formats.executorch', 'fitzroy.formats.xnnpack'); "
+        "print([n for n in others if n in sys.modules])"
+    )
+    assert printed(code) == "[]"
 
 
 def test_simulating_does_without_the_code_generator() -> None:

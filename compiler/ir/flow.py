@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-import networkx as nx
-
 Edge = tuple[Hashable, Hashable, int | None]
 """From, to, and a whole capacity; None if no cut may go through it."""
 
@@ -18,6 +16,9 @@ def source_side(edges: Iterable[Edge], source: Hashable, target: Hashable) -> se
         source: where the flow comes from.
         target: where it goes; it must be possible to cut it off.
     """
+    # It takes long to load, and most models go to one side without a cut.
+    import networkx as nx
+
     network = nx.DiGraph()
     for begin, end, capacity in edges:
         limit = {} if capacity is None else {"capacity": capacity}

@@ -12,8 +12,6 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-import networkx as nx
-
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import InternalError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
@@ -175,13 +173,23 @@ class Graph:
         Raises:
             InternalError: the graph has a cycle.
         """
+        serials = self._serials
+        if all(
+            serials[before] < serials[name]
+            for name, node in self._nodes.items()
+            for before in self._before(node)
+        ):
+            return sorted(self._nodes.values(), key=lambda node: serials[node.name])
+        # It takes long to load, and most models come in order.
+        import networkx as nx
+
         net = nx.DiGraph()
         net.add_nodes_from(self._nodes)
         net.add_edges_from(
             (before, name) for name, node in self._nodes.items() for before in self._before(node)
         )
         try:
-            order = list(nx.lexicographical_topological_sort(net, self._serials.__getitem__))
+            order = list(nx.lexicographical_topological_sort(net, serials.__getitem__))
         except nx.NetworkXUnfeasible:
             raise InternalError("the graph has a cycle", where=self.name) from None
         return [self._nodes[name] for name in order]

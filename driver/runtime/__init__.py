@@ -1,8 +1,27 @@
 """Executes programs on a runtime or on its model."""
 
-from fitzroy.driver.runtime.executorch import ExecuTorchRuntime, ExecuTorchSession, available
-from fitzroy.driver.runtime.oracle import OracleRuntime, OracleSession
-from fitzroy.driver.runtime.session import MethodInfo, Port, Runtime, Session
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fitzroy.driver.runtime.executorch import ExecuTorchRuntime, ExecuTorchSession, available
+    from fitzroy.driver.runtime.oracle import OracleRuntime, OracleSession
+    from fitzroy.driver.runtime.session import MethodInfo, Port, Runtime, Session
+
+# Each runtime is loaded when it is asked for: they have little in common.
+_HOMES = {
+    "ExecuTorchRuntime": "fitzroy.driver.runtime.executorch",
+    "ExecuTorchSession": "fitzroy.driver.runtime.executorch",
+    "MethodInfo": "fitzroy.driver.runtime.session",
+    "OracleRuntime": "fitzroy.driver.runtime.oracle",
+    "OracleSession": "fitzroy.driver.runtime.oracle",
+    "Port": "fitzroy.driver.runtime.session",
+    "Runtime": "fitzroy.driver.runtime.session",
+    "Session": "fitzroy.driver.runtime.session",
+    "available": "fitzroy.driver.runtime.executorch",
+}
 
 __all__ = [
     "ExecuTorchRuntime",
@@ -15,3 +34,9 @@ __all__ = [
     "Session",
     "available",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -19,7 +19,7 @@ from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
     Numbers,
     Order,
-    Sequence,
+    as_array,
     gates,
     loops,
     sequence,
@@ -40,15 +40,12 @@ class OpPlan:
         op: the instruction.
         steps: number of loop steps.
         gates: its watchers.
-        a: byte address of each step, None for MAX and SUM.
-        c: quarter row of each step.
         d: quarter row of each step, where partial sums are in memory.
         runs: bounds of the steps that make one sum.
         blocks: number of the output block of each run.
         first: whether each run begins the sum of its position; all do unless sums are in memory.
         last: whether each run completes an output.
         words: bounds of each run's output words among those of B.
-        b: word address of each output word; empty if nothing is written.
         avdata: positions in output words at which AVDATA counts.
         parameters: positions in steps at which PARAMETERS counts.
     """
@@ -56,17 +53,33 @@ class OpPlan:
     op: TensorOp
     steps: int
     gates: tuple[Gate, ...]
-    a: Array | None
-    c: Array
     d: Array | None
     runs: Array
     blocks: Array
     first: Array
     last: Array
     words: Array
-    b: Array
     avdata: Numbers | None
     parameters: Numbers | None
+
+    # Addresses, which matter to what is computed but not to when.
+
+    @cached_property
+    def a(self) -> Array | None:
+        """Byte address of each step, None for MAX and SUM."""
+        return _operand(self.op, "a", self.steps) if self.op.op is Opcode.MAC else None
+
+    @cached_property
+    def b(self) -> Array:
+        """Word address of each output word; empty if nothing is written."""
+        if self.op.b is None or not self.words[-1]:
+            return np.zeros(0, np.int64)
+        return sequence(self.op.b).addresses >> 2
+
+    @cached_property
+    def c(self) -> Array:
+        """Quarter row of each step."""
+        return _operand(self.op, "c", self.steps)
 
     @cached_property
     def nearest(self) -> int | None:
@@ -204,9 +217,12 @@ def plan(op: TensorOp) -> OpPlan:
     )
     walk = Order(space)
     steps = len(walk)
-    c = _operand(op, "c", steps)
-    d = None if op.accumulate else _operand(op, "d", steps)
-    if d is not None:
+    for name in ("a", "c") if op.op is Opcode.MAC else ("c",):
+        _demand_steps(op, name, steps)
+    d = None
+    if not op.accumulate:
+        _demand_steps(op, "d", steps)
+        d = _operand(op, "d", steps)
         # The place in the reduction as one number, largest in its last step.
         reduced = [k for k in range(len(op.loops)) if op.reduction >> k & 1]
         # The last chunk of the innermost loop may also be longer than the others.
@@ -222,7 +238,7 @@ def plan(op: TensorOp) -> OpPlan:
     else:
         runs = np.array([0, steps], np.int64)
         if op.d is not None and op.d.fifo_step:
-            runs = np.array([*sequence(op.d).begins(op.d.fifo_dim), steps], np.int64)
+            runs = np.append(as_array(Order(op.d).begins(op.d.fifo_dim)), steps)
         begins = ends = np.ones(len(runs) - 1, bool)
     blocks, count = np.zeros(len(runs) - 1, np.int64), 1
     # Blocks do not matter to an operation that has nothing of its own for each.
@@ -234,50 +250,84 @@ def plan(op: TensorOp) -> OpPlan:
     ):
         outer = range(op.block_level, len(op.loops))
         kept = [k for k in outer if d is None or not op.reduction >> k & 1]
-        blocks = _weighted(space, _mixed(op.loops, kept))[runs[:-1]]
-        count = math.prod(op.loops[k] for k in kept)
+        count = math.prod([op.loops[k] for k in kept])
+        if count > 1:
+            blocks = _weighted(space, _mixed(op.loops, kept))[runs[:-1]]
     lanes = np.where(blocks == count - 1, op.lanes_last, op.lanes)
     size = -(-lanes * (2 if op.output16 else 1) // 4)
     words = np.concatenate([[0], np.cumsum(np.where(ends, size, 0))])
-    b = sequence(op.b) if op.b is not None else None
-    addresses = np.zeros(0, np.int64) if b is None else b.addresses
-    if len(addresses) != words[-1]:
-        if len(addresses) > 1:
+    room = 0 if op.b is None else op.b.steps
+    if room != words[-1]:
+        if room > 1:
             raise SimulationError(
-                f"a tensor operation has room for {len(addresses)} output words",
+                f"a tensor operation has room for {room} output words",
                 reason=f"it makes {words[-1]}",
             )
         # Sums that only stay in wide memory.
-        addresses = np.zeros(0, np.int64)
         words = np.zeros_like(words)
-    if len(addresses) and (np.any(addresses & 3) or _outside(addresses >> 2, NARROW_WORDS)):
-        raise SimulationError("a tensor operation writes outside narrow memory")
-    if _outside(c >> 2, WIDE_ROWS) or (d is not None and _outside(d >> 2, WIDE_ROWS)):
-        raise SimulationError("a tensor operation uses rows outside wide memory")
-    a = _operand(op, "a", steps) if op.op is Opcode.MAC else None
     found = OpPlan(
         op,
         steps,
         gates((watcher, walk) for watcher in op.wait),
-        a,
-        c,
         d,
         runs,
         blocks,
         begins,
         ends,
         words,
-        addresses >> 2,
-        _ends(b, op.avdata.level) if op.avdata and op.avdata.valid else None,
+        Order(op.b).ends(op.avdata.level) if op.b and op.avdata and op.avdata.valid else None,
         _parameter_ends(op, walk),
     )
-    if a is not None and _outside(
-        np.array([a.min(), a.max() + found.input_bytes - 1]) >> 2, NARROW_WORDS
-    ):
-        raise SimulationError("a tensor operation reads outside narrow memory")
-    if op.op is not Opcode.MAX and int((c & 3).max()) + found.weight_bytes > 4:
-        raise SimulationError("a tensor operation reads beyond a lane of wide memory")
+    _check_addresses(found)
     return found
+
+
+def _check_addresses(plan: OpPlan) -> None:
+    """Refuse operands outside the memories.
+
+    Loops tell most of what addresses are, which are made only if that is not enough.
+
+    Raises:
+        SimulationError: names the memory.
+    """
+    op = plan.op
+    sure = op.b is None or (_whole(op.b) and _inside(op.b, 4, NARROW_WORDS))
+    if op.b is not None and plan.words[-1] and not sure:
+        words = sequence(op.b).addresses
+        if np.any(words & 3) or _outside(words >> 2, NARROW_WORDS):
+            raise SimulationError("a tensor operation writes outside narrow memory")
+    rows = op.c is None or _inside(op.c, 4, WIDE_ROWS) or not _outside(plan.c >> 2, WIDE_ROWS)
+    if not rows or (plan.d is not None and _outside(plan.d >> 2, WIDE_ROWS)):
+        raise SimulationError("a tensor operation uses rows outside wide memory")
+    if op.op is Opcode.MAC:
+        last = plan.input_bytes - 1
+        if op.a is not None and not _inside(op.a, 4, NARROW_WORDS, last) and plan.a is not None:
+            ends = np.array([plan.a.min(), plan.a.max() + last])
+            if _outside(ends >> 2, NARROW_WORDS):
+                raise SimulationError("a tensor operation reads outside narrow memory")
+    if op.op is not Opcode.MAX:
+        within = 0 if op.c is None or _whole(op.c) else int((plan.c & 3).max())
+        if within + plan.weight_bytes > 4:
+            raise SimulationError("a tensor operation reads beyond a lane of wide memory")
+
+
+def _inside(walk: Traversal, size: int, count: int, more: int = 0) -> bool:
+    """Whether addresses surely lie in elements of a size, of which there are some.
+
+    Args:
+        walk: the addresses.
+        size: addresses of an element.
+        count: number of elements.
+        more: addresses that are used after the last one.
+    """
+    low, high = walk.extent
+    return low >= 0 and high + more < size * count
+
+
+def _whole(walk: Traversal) -> bool:
+    """Whether addresses surely are multiples of 4."""
+    steps = [dim.stride for dim in walk.dims if dim.count > 1]
+    return not (walk.base & 3 or walk.fifo_step & 3 or any(step & 3 for step in steps))
 
 
 def _mixed(counts: tuple[int, ...], dims: list[int]) -> list[int]:
@@ -295,22 +345,23 @@ def _weighted(space: Traversal, factors: list[int]) -> Array:
     return replace(space, dims=dims).addresses()
 
 
+def _demand_steps(op: TensorOp, name: str, steps: int) -> None:
+    """Refuse an operand that has other steps than the loops."""
+    traversal = getattr(op, name)
+    if traversal is not None and traversal.steps not in (1, steps):
+        raise SimulationError(
+            f"operand {name} of a tensor operation has {traversal.steps} steps",
+            reason=f"its loops have {steps}",
+        )
+
+
 def _operand(op: TensorOp, name: str, steps: int) -> Array:
-    """Address of an operand for each step."""
+    """Address of an operand for each step, which it has as many of as the loops, or one."""
     traversal = getattr(op, name)
     if traversal is None:
         return np.zeros(steps, np.int64)
     found = sequence(traversal).addresses
-    if len(found) not in (1, steps):
-        raise SimulationError(
-            f"operand {name} of a tensor operation has {len(found)} steps",
-            reason=f"its loops have {steps}",
-        )
     return found if len(found) == steps else np.full(steps, found[0])
-
-
-def _ends(walk: Sequence | None, level: int) -> Numbers | None:
-    return None if walk is None else walk.ends(level)
 
 
 def _parameter_ends(op: TensorOp, walk: Order) -> Numbers | None:

@@ -217,7 +217,8 @@ def numbers(positions: Array) -> Numbers:
     count = len(positions)
     first = int(positions[0]) if count else 0
     step = int(positions[1]) - first if count > 1 else 1
-    if step > 0 and (np.diff(positions) == step).all():
+    even = step > 0 and (count < 3 or (positions[1:] - positions[:-1] == step).all())
+    if even:
         return range(first, first + step * count, step)
     return array("q", positions.astype(np.int64, copy=False).tobytes())
 

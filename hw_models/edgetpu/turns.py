@@ -44,9 +44,7 @@ class Turns:
 
     def changed(self, flags: int) -> None:
         """Wake the units that wait for any flag of a mask."""
-        for unit, mask in enumerate(self._waits):
-            if mask & flags:
-                self.awake.add(unit)
+        self.awake.update([unit for unit, mask in enumerate(self._waits) if mask & flags])
 
     def turn(self) -> None:
         """Let one unit move; at least one is awake."""

@@ -33,6 +33,7 @@ from fitzroy.base.errors import SimulationError
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER
+from fitzroy.hw_models.edgetpu.op_plan import plan
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.timeline import Timeline
@@ -1035,6 +1036,13 @@ def test_many_rows_are_computed_at_once() -> None:
         one.time()
     # A row has four units, each with when it comes, is taken, is read, and what waited for it.
     assert memory.peak < 250 * count
+
+
+def test_planning_an_operation_makes_no_addresses() -> None:
+    op = mac(64, 64, 16)
+    with memory_of() as memory:
+        found = plan(op)
+    assert memory.peak < found.steps == 1 << 16
 
 
 def test_tiles_in_step_pass_fences_at_once() -> None:

@@ -39,7 +39,7 @@ Hold = tuple[int, float, int, str]
 """An engine waits before a position until a time; who ends the wait; what is waited for."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Holds:
     """What an engine waits for before each of many positions.
 
@@ -74,7 +74,7 @@ Held = Hold | Holds
 """What an engine waits for, before one position or before many."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Ended:
     """Waits that are over, in order of time.
 
@@ -191,7 +191,8 @@ def joined(every: Sequence[Waits], but: int) -> Ended:
     return Ended(times[order], makers[order], causes[order], names)
 
 
-_NONE = Waits()
+NO_WAITS = Waits()
+"""What nobody adds to."""
 
 
 def shifted(positions: Sequence[int], distance: int) -> Positions:
@@ -355,8 +356,12 @@ class History:
         Returns:
             The holds, and how far the engine may go.
         """
-        first = bisect_left(begins, position) if position else 0
-        last = bisect_left(begins, end)
+        if isinstance(begins, range):
+            # As bisect_left would find, in positions that rise evenly.
+            first = max(0, -(-(position - begins.start) // begins.step))
+            last = min(len(begins), max(0, -(-(end - begins.start) // begins.step)))
+        else:
+            first, last = bisect_left(begins, position), bisect_left(begins, end)
         if first >= last:
             return [], end
         watcher = gate.watcher
@@ -377,6 +382,8 @@ class History:
         elif last - first > _FEW and self.counted:
             return self._many(begins[first:last], index, increment, clock, cause), end
         found: list[Hold] = []
+        if self._latest <= clock and self._start[0] <= clock:
+            return found, end
         for number in range(first, last):
             time, maker = self._count(index)
             if time > clock:
@@ -452,9 +459,11 @@ class Histories:
         if len(owners) == len(rows):
             self._rows = [History(value, time, maker)] * len(rows)
             return
-        several = dict.fromkeys(rows)
-        alike = (history for history in several if history.is_set_to(value, time))
-        history = next(alike, None) or History(value, time, maker)
+        for history in dict.fromkeys(rows):
+            if history.is_set_to(value, time):
+                break
+        else:
+            history = History(value, time, maker)
         for owner in owners:
             rows[owner] = history
 
@@ -462,10 +471,10 @@ class Histories:
         """The flag counts."""
         rows = self._rows
         first = rows[owners[0]]
-        if len(owners) == len(rows) and self.alike:
+        if rows.count(first) == len(owners) == len(rows):
             first.extend(times, maker)
             return
-        if all(rows[owner] is first for owner in owners):
+        if [rows[owner] for owner in owners].count(first) == len(owners):
             groups: list[Sequence[int]] = [owners]
         else:
             shared: dict[int, list[int]] = {}
@@ -474,7 +483,7 @@ class Histories:
             groups = [*shared.values()]
         for members in groups:
             history = rows[members[0]]
-            if len(members) < len(rows) and sum([row is history for row in rows]) > len(members):
+            if rows.count(history) > len(members):
                 history = history.copy()
                 for owner in members:
                     rows[owner] = history
@@ -483,7 +492,7 @@ class Histories:
     def own(self, owners: Sequence[int]) -> History:
         """The history of owners who share one, for which all will have made it count alone."""
         history = self._rows[owners[0]]
-        if sum([row is history for row in self._rows]) > len(owners):
+        if self._rows.count(history) > len(owners):
             history = history.copy()
             for owner in owners:
                 self._rows[owner] = history
@@ -521,8 +530,8 @@ class Chain:
     rate: float
     positions: Sequence[int]
     starts: Sequence[float]
-    before: Waits = field(default=_NONE)
-    waits: Waits = field(default=_NONE)
+    before: Waits = field(default=NO_WAITS)
+    waits: Waits = field(default=NO_WAITS)
 
     @classmethod
     def of(cls, first: int, end: int, clock: float, rate: float, holds: Sequence[Held]) -> Chain:
@@ -558,17 +567,19 @@ class Chain:
         """Take account of holds, one after the other."""
         positions, starts = [*self.positions], [*self.starts]
         place, start, rate = self.first, starts[0], self.rate
-        before = waits = _NONE
+        before = waits = NO_WAITS
         for position, time, maker, cause in sorted(holds):
             if position >= self.end:
                 break
             ready = start + (position - place) * rate
             if time > ready:
                 if position > self.first:
-                    waits = waits or Waits()
+                    if waits is NO_WAITS:
+                        waits = Waits()
                     waits.add(time, time - ready, maker, cause)
                 else:
-                    before = before or Waits()
+                    if before is NO_WAITS:
+                        before = Waits()
                     before.add(time, time - ready, maker, cause)
                 place, start = position, time
                 if positions[-1] == position:
@@ -617,19 +628,20 @@ class Chain:
         """Take account of many holds at once."""
         positions, times, makers, causes, names = _columns(few, many)
         order = np.lexsort((times, positions))
-        positions, times, makers = positions[order], times[order], makers[order]
-        causes = causes[order]
-        inside = slice(int(np.searchsorted(positions, self.end)))
-        positions, times = positions[inside], times[inside]
+        positions = positions[order]
+        inside = positions.searchsorted(self.end)
+        order, positions = order[:inside], positions[:inside]
+        times = times[order]
         # When the first element would have to begin, were this the only hold.
         wanted = times - (positions - self.first) * self.rate if self.rate else times
-        before = np.maximum.accumulate(np.concatenate((self.starts, wanted)))[:-1]
-        late = np.rint(wanted / _GRID) > np.rint(before / _GRID)
-        lengths, makers, causes = wanted - before, makers[inside], causes[inside]
-        if not late.all():
-            positions, times, lengths = positions[late], times[late], lengths[late]
-            makers, causes = makers[late], causes[late]
-        start = int(np.searchsorted(positions, self.first, side="right"))
+        before = np.empty(len(wanted) + 1)
+        before[0], before[1:] = self.starts[0], wanted
+        before = np.maximum.accumulate(before)[:-1]
+        late = (np.rint(wanted / _GRID) > np.rint(before / _GRID)).nonzero()[0]
+        lengths, order = (wanted - before)[late], order[late]
+        positions, times = positions[late], times[late]
+        makers, causes = makers[order], causes[order]
+        start = int(positions.searchsorted(self.first, side="right"))
         self.before, self.waits = (
             Waits.of(Ended(times[part], makers[part], causes[part], names), lengths[part])
             for part in (slice(start), slice(start, None))
@@ -638,10 +650,10 @@ class Chain:
             self.starts = [float(times[start - 1])]
         positions, times = positions[start:], times[start:]
         # Of waits before one element, the last one decides.
-        last = np.flatnonzero(np.diff(positions, append=self.end))
-        positions, times = positions[last], times[last]
-        self.positions = plain(np.concatenate(([self.first], positions)))
-        self.starts = plain(np.concatenate((self.starts, times)))
+        last = np.ones(len(positions), bool)
+        np.not_equal(positions[1:], positions[:-1], out=last[:-1])
+        self.positions = plain(np.concatenate(((self.first,), positions[last])))
+        self.starts = plain(np.concatenate((self.starts, times[last])))
 
     @property
     def finish(self) -> float:
@@ -661,6 +673,8 @@ class Chain:
             before = places.searchsorted(wanted) - 1
             found: Array = starts[before] + (wanted - places[before]) * rate
             return found
+        if isinstance(positions, np.ndarray):
+            positions = positions.tolist()
         if len(self.positions) == 1:
             start, place = self.starts[0], self.positions[0]
             return [start + (position - place) * rate for position in positions]
@@ -679,7 +693,7 @@ class Chain:
 
     def begun(self, positions: Array) -> Array:
         """When the elements at int64[n] positions begin: float64[n]."""
-        places, starts = np.asarray(self.positions), np.asarray(self.starts)
+        places, starts = as_array(self.positions), np.asarray(self.starts)
         index = places.searchsorted(positions, side="right") - 1
         found: Array = starts[index] + (positions - places[index]) * self.rate
         return found

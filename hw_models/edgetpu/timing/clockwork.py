@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count as count_from
 from itertools import pairwise
 from typing import Any
@@ -109,11 +109,15 @@ _STREAM_TURNS = {
     "infeed": (_FEED, *_CHANNELS),
     "outfeed": _CHANNELS,
 }
-_ON_RING = {
+_TURNS_OF = {
+    **{engine: (engine,) for engine in _PLAIN},
+    **{engine: (engine,) for engine in _MESH},
     TileEngine.RING_CONSUME_A: (_CHANNEL,),
     TileEngine.RING_CONSUME_B: (_CHANNEL + 1,),
     TileEngine.RING_PRODUCE: _CHANNELS,
 }
+"""Whose turn it is once an engine of tiles has another instruction."""
+
 _RESTED = Place()
 """An engine that has done nothing since everybody knows."""
 
@@ -173,6 +177,14 @@ class Clockwork:
         self._done: dict[int, Signal] = {}
         self._time = 0.0
         self._core = NOBODY
+        self._movers: dict[int, Callable[[], bool]] = {
+            **{engine: partial(self._plain, engine) for engine in _PLAIN},
+            **{engine: partial(self._mesh, engine) for engine in _MESH},
+            **{turn: partial(self._pop, name) for turn, name in _POPS.items()},
+            **{_CHANNEL + channel: partial(self._ring, channel) for channel in range(CHANNELS)},
+            _DISPATCH: self._dispatchers,
+            _FEED: self._read_units,
+        }
         self._trusting = trusting
         self._trusted: set[int] = set()
         self._promises: list[Promise] = []
@@ -401,22 +413,9 @@ class Clockwork:
         """Find out as much as can be known of what a unit does."""
         self._turn = turn
         self._turns.wait(turn, 0)
-        if turn in _PLAIN:
-            while self._plain(TileEngine(turn)):
-                pass
-        elif turn in _MESH:
-            while self._mesh(TileEngine(turn)):
-                pass
-        elif turn == _DISPATCH:
-            self._dispatchers()
-        elif turn == _FEED:
-            self._read_units()
-        elif turn in _POPS:
-            while self._pop(_POPS[turn]):
-                pass
-        else:
-            while self._ring(turn - _CHANNEL):
-                pass
+        go_on = self._movers[turn]
+        while go_on():
+            pass
 
     def _extend(self, flag: int, tiles: Sequence[int], times: Times, node: int) -> None:
         """A flag of tiles counts."""
@@ -428,12 +427,13 @@ class Clockwork:
         self._scalar_flags[flag].extend((0,), times, node)
         self._turns.changed(1 << _SCALAR + flag)
 
-    def _dispatchers(self) -> None:
-        """Let tiles take instructions and pass fences, as many at once as are in step."""
+    def _dispatchers(self) -> bool:
+        """Let all tiles take instructions and pass fences, as many at once as are in step."""
         tiles: Iterable[int] = _ALL
         while tiles:
             groups = [*self._at_heads(tiles)]
             tiles = [tile for group in groups if self._take_head(group) for tile in group]
+        return False
 
     def _at_heads(self, tiles: Iterable[int]) -> Iterable[list[int]]:
         """Tiles that may take what is next, in groups that would do so in the same way."""
@@ -490,7 +490,7 @@ class Clockwork:
             queued = Queued(item, clock, last)
             for tile in tiles:
                 self._queues[engine][tile].append(queued)
-            self._turns.awake.update(_ON_RING.get(engine, (engine,)))
+            self._turns.awake.update(_TURNS_OF[engine])
         for tile in tiles:
             self._dispatched[tile] = (clock, last)
             self._dispatch[tile].popleft()
@@ -540,22 +540,24 @@ class Clockwork:
 
     def _groups(
         self, engine: TileEngine, half: int
-    ) -> Iterable[tuple[Job, Place, list[int], float, int]]:
+    ) -> list[tuple[Job, Place, list[int], float, int]]:
         """Heads of an engine's queues, with the tiles that are in step."""
         queues, places = self._queues[engine], self._places[engine]
+        found = []
         for tiles in self._in_step(engine, half, _ALL):
             head = queues[tiles[0]][0]
-            yield head.job, places[tiles[0]], tiles, head.time, head.maker
+            found.append((head.job, places[tiles[0]], tiles, head.time, head.maker))
+        return found
 
-    def _in_step(self, engine: TileEngine, half: int, tiles: Iterable[int]) -> Iterable[list[int]]:
+    def _in_step(self, engine: TileEngine, half: int, tiles: Sequence[int]) -> Iterable[list[int]]:
         """Tiles that have a head, in groups: same instruction, same moment, same flags."""
         queues, places = self._queues[engine], self._places[engine]
-        first = places[0]
-        if first.node != NOBODY and tiles is _ALL and places.count(first) == TILES:
+        first = places[tiles[0]]
+        if first.node != NOBODY and [places[tile] for tile in tiles].count(first) == len(tiles):
             # All execute the same, as most instructions.
-            watches = queues[0][0].job.work[half].watches
+            watches = queues[tiles[0]][0].job.work[half].watches
             if all(self._flags[watch.gate.flag].alike for watch in watches):
-                return [[*_ALL]]
+                return [[*tiles]]
         if not any(queues):
             return []
         groups: dict[tuple[Any, ...], list[int]] = {}
@@ -592,6 +594,8 @@ class Clockwork:
         """What an engine that is ready waits for from a position on, and how far that is known."""
         holds: list[Held] = []
         end = work.elements if limit is None else min(limit, work.elements)
+        if not work.watches:
+            return holds, end
         tile = histories is self._flags
         names = _TILE_FLAGS if tile else _SCALAR_FLAGS
         for watch in work.watches:
@@ -653,7 +657,7 @@ class Clockwork:
     def _plain(self, engine: TileEngine) -> bool:
         """Let an engine go on; returns whether some tile has another instruction at its head."""
         finished = False
-        for job, place, tiles, time, maker in list(self._groups(engine, 0)):
+        for job, place, tiles, time, maker in self._groups(engine, 0):
             work = job.work[0]
             position = place.position[0]
             clock = place.ready(time, 0)
@@ -678,12 +682,11 @@ class Clockwork:
             counts = mark.within(position, end)
             if counts:
                 self._extend(mark.flag, tiles, chain.done(counts), place.node)
-        finish = chain.finish
-        if half:
-            place.position, place.clock = (place.position[0], end), (place.clock[0], finish)
-        else:
-            place.position, place.clock = (end, place.position[1]), (finish, place.clock[1])
         side.go_on(chain)
+        if half:
+            place.position, place.clock = (place.position[0], end), (place.clock[0], side.end)
+        else:
+            place.position, place.clock = (end, place.position[1]), (side.end, place.clock[1])
         return chain
 
     # --- mesh ------------------------------------------------------------------------------------
@@ -692,7 +695,7 @@ class Clockwork:
         """Let an engine go on; returns whether some tile has another instruction at its head."""
         finished = False
         for half in (0, 1):
-            for job, place, tiles, time, maker in list(self._groups(engine, half)):
+            for job, place, tiles, time, maker in self._groups(engine, half):
                 work = job.work[half]
                 position = place.position[half]
                 if position == work.elements:
@@ -778,12 +781,21 @@ class Clockwork:
     # --- ring ------------------------------------------------------------------------------------
 
     def _ring(self, channel: int) -> bool:
-        """Move rows of one message as far as is known."""
+        """Move rows of one message as far as is known; returns whether more may follow at once."""
         sender = self._sender[channel]
-        senders = self._senders(channel) if sender is None else [sender]
-        return any(self._send_rows(channel, *sender) for sender in senders)
+        for unit, tile in self._senders(channel) if sender is None else [sender]:
+            more = self._send_rows(channel, unit, tile)
+            if more is not None:
+                # What this counted may be what it waited for.
+                return more or self._turn in self._turns.awake
+        return False
 
-    def _send_rows(self, channel: int, unit: Any, tile: int) -> bool:
+    def _send_rows(self, channel: int, unit: Any, tile: int) -> bool | None:
+        """Let a sender send what it can.
+
+        Returns:
+            None if it can send nothing; else whether more may follow before a flag counts.
+        """
         if unit == "infeed":
             queued, place = self._streams["infeed"][0], self._stream_places["infeed"]
         else:
@@ -803,7 +815,7 @@ class Clockwork:
         count = end - position
         receivers = self._receivers(channel, instruction.destination, instruction.to_outfeed)
         if receivers is None or not count:
-            return False
+            return None
         moves = []
         for members, taker, at in receivers:
             target = taker.job.work[0]
@@ -820,8 +832,8 @@ class Clockwork:
             feeding = self._feeding(position + count)
             count = min(count, feeding.complete(feeding.end) - position)
         if count <= 0:
-            return False
-        end = position + count
+            return None
+        wanted = end = position + count
         rate = work.rate
         for move in moves:
             rate = max(rate, move.work.rate)
@@ -863,7 +875,8 @@ class Clockwork:
             if weights and move.members[0] != _OUTSIDE:
                 done = move.offset, move.known, move.offset + end - position
                 self._trust(move.taker.job, self._flags, move.members, done, chain)
-        return True
+        # Rows of the outfeed may go on once the host has read some.
+        return end < wanted or end == work.elements or instruction.to_outfeed
 
     def _first_row(self, unit: Any, tile: int, work: Work, ready: float) -> float | None:
         """When a sender that is ready has its first row, if that is known."""
@@ -882,28 +895,31 @@ class Clockwork:
         )
         return feeding
 
-    def _read_units(self) -> None:
-        """Let the infeed read units into rows, a few rows ahead of the ring."""
+    def _read_units(self) -> bool:
+        """Let the infeed read all units into rows that it can, a few rows ahead of the ring."""
         if not self._streams["infeed"]:
-            return
+            return False
         # A row may begin once the one that had its buffer has been sent.
         feeding = self._feeding(len(self._feed.sent) + _ROW_BUFFERS)
-        if feeding.end <= feeding.first:
-            return
-        self._begin_stream("infeed", self._streams["infeed"][0])
-        self._fed(feeding, self._reading_of(feeding, feeding.end, self._feed.sent))
-        self._turns.awake.add(_FEED)
+        if feeding.end > feeding.first:
+            had = len(self._feed.ready)
+            self._begin_stream("infeed", self._streams["infeed"][0])
+            freed = _freed(feeding.beginning(feeding.end), np.array(self._feed.sent))
+            self._fed(feeding, self._reading_of(feeding, feeding.end, freed))
+            if len(self._feed.ready) > had:
+                self._turns.awake.update(_CHANNELS)
+        return False
 
-    def _reading_of(self, feeding: Feeding, end: int, sent: Sequence[float] | Array) -> Chain:
+    def _reading_of(self, feeding: Feeding, end: int, freed: tuple[Array, Array]) -> Chain:
         """The infeed reads units up to an end.
 
         Args:
             feeding: what it may read.
             end: the end.
-            sent: when rows were sent, from the first one on; rows that were not are not waited for.
+            freed: units that begin rows, and when what had their buffers was sent.
         """
         node = self._stream_places["infeed"].node
-        holds = [*feeding.holds, Holds.by(node, *_freed(feeding, end, sent), "ring")]
+        holds = [*feeding.holds, Holds.by(node, *freed, "ring")]
         return Chain.of(feeding.first, end, feeding.clock, feeding.work.rate, holds)
 
     def _feed_rows(
@@ -926,33 +942,43 @@ class Clockwork:
             How rows go over the ring; not all of them if that takes long to find out.
         """
         feed, node = self._feed, self._stream_places["infeed"].node
-        first, known, sent = len(feed.sent), np.array(feed.sent), np.zeros(0)
+        first, had = len(feed.sent), len(feed.ready)
+        known, sent = np.array(feed.sent), np.zeros(0)
+        reads = feeding.reads(had, end)
+        freed = _freed(reads.beginning, known)
         for attempt in count_from(1):
-            ready, read = np.array(feed.ready[first:end]), None
-            last = feeding.reading(end)
-            if last > feeding.first:
-                read = self._reading_of(feeding, last, np.concatenate((known, sent)))
-                more = read.done(feeding.completing(len(feed.ready), end))
+            ready, read, more = np.array(feed.ready[first:end]), None, None
+            if reads.end > feeding.first:
+                read = self._reading_of(feeding, reads.end, freed)
+                more = np.asarray(read.done(reads.completing))
                 ready = np.concatenate((ready, more))
             data = Holds.by(node, np.arange(first, end), ready, "data")
             chain = Chain.of(first, end, clock, rate, [*holds, data])
             before, sent = sent, np.asarray(chain.done(range(first + 1, end + 1)))
             if read is None or np.array_equal(before, sent):
                 break
-            units, freed = _freed(feeding, last, np.concatenate((known, sent)))
-            if (freed <= read.begun(units)).all():
+            freed = _freed(reads.beginning, np.concatenate((known, sent)))
+            if (freed[1] <= read.begun(freed[0])).all():
                 break
             if attempt % _ATTEMPTS == 0:
                 end = first + int(np.argmax(before != sent))
                 sent = sent[: end - first]
+                reads = feeding.reads(had, end)
+                freed = _freed(reads.beginning, np.concatenate((known, sent)))
         if read is not None:
-            self._fed(feeding, read)
+            self._fed(feeding, read, more)
         feed.sent.frombytes(sent.tobytes())
         self._turns.awake.add(_FEED)
         return chain
 
-    def _fed(self, feeding: Feeding, read: Chain) -> None:
-        """The infeed has read units."""
+    def _fed(self, feeding: Feeding, read: Chain, more: Array | None = None) -> None:
+        """The infeed has read units.
+
+        Args:
+            feeding: what it could read.
+            read: when it did.
+            more: when rows were complete that are after those that were, if that is known.
+        """
         feed, place = self._feed, self._stream_places["infeed"]
         for mark in feeding.work.marks:
             positions = mark.within(read.first, read.end)
@@ -961,8 +987,9 @@ class Clockwork:
         self.nodes[place.node].sides[1].go_on(read)
         had, whole = len(feed.ready), feeding.complete(read.end)
         if whole > had:
-            feed.ready.frombytes(np.asarray(read.done(feeding.completing(had, whole))).tobytes())
-            self._turns.awake.update(_CHANNELS)
+            if more is None or len(more) != whole - had:
+                more = np.asarray(read.done(feeding.completing(had, whole)))
+            feed.ready.frombytes(more.tobytes())
         feed.position, feed.clock = read.end, read.finish
 
     def _senders(self, channel: int) -> list[tuple[Any, int]]:
@@ -995,7 +1022,7 @@ class Clockwork:
             return None
         found = [
             (members, queues[members[0]][0], places[members[0]])
-            for members in self._in_step(engine, 0, tiles)
+            for members in (self._in_step(engine, 0, tiles) if tiles else ())
         ]
         if outfeed:
             if not self._streams["outfeed"]:
@@ -1154,20 +1181,19 @@ class Clockwork:
         return late or end == work.elements
 
 
-def _freed(feeding: Feeding, end: int, sent: Sequence[float] | Array) -> tuple[Array, Array]:
-    """Units up to an end that begin rows, and when what had their buffers was sent.
+def _freed(beginning: tuple[Array, Array], sent: Array) -> tuple[Array, Array]:
+    """Units that begin rows, and when what had their buffers was sent.
 
     Args:
-        feeding: what an infeed may read.
-        end: the end.
-        sent: when rows were sent, from the first one on.
+        beginning: rows and units, int64[n] each.
+        sent: when rows were sent, from the first one on, float64[m].
 
     Returns:
-        int64[n] and float64[n]; units are left out that wait for no row, or for none of these.
+        int64[k] and float64[k]; units are left out that wait for no row, or for none of these.
     """
-    rows, units = feeding.beginning(end)
-    some = (rows >= _ROW_BUFFERS) & (rows < len(sent) + _ROW_BUFFERS)
-    return units[some], np.asarray(sent)[rows[some] - _ROW_BUFFERS]
+    rows, units = beginning
+    first, last = rows.searchsorted((_ROW_BUFFERS, len(sent) + _ROW_BUFFERS))
+    return units[first:last], sent[rows[first:last] - _ROW_BUFFERS]
 
 
 @cache

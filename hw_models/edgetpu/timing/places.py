@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Held, Holds, Waits
+from fitzroy.hw_models.edgetpu.timing.chain import NO_WAITS, NOBODY, Chain, Held, Holds, Waits
 from fitzroy.hw_models.edgetpu.timing.work import Work, row_bytes, unit_bytes
 
 
@@ -37,8 +37,10 @@ class Side:
 
     def go_on(self, chain: Chain) -> None:
         """Be busy with the elements of a chain, and wait for what it waits for."""
-        self.waits.update(chain.before)
-        self.waits.update(chain.waits)
+        if chain.before is not NO_WAITS:
+            self.waits.update(chain.before)
+        if chain.waits is not NO_WAITS:
+            self.waits.update(chain.waits)
         self.work(chain)
 
 
@@ -147,6 +149,21 @@ class Feed:
 
 
 @dataclass(slots=True)
+class Reads:
+    """Units that an infeed reads for rows.
+
+    Attributes:
+        end: one past the last unit.
+        beginning: rows that begin, and the first unit of each: int64[n] each.
+        completing: units read when each row is complete, int64[n].
+    """
+
+    end: int
+    beginning: tuple[Array, Array]
+    completing: Array
+
+
+@dataclass(slots=True)
 class Feeding:
     """What an infeed has yet to read.
 
@@ -191,8 +208,13 @@ class Feeding:
         """Units read when each of some rows is complete: int64[n]."""
         units = -(-np.arange(first + 1, end + 1) * self.row // self.unit)
         # The last unit of a row may have been read before.
-        found: Array = np.clip(units, self.first + 1, self.work.elements)
+        found: Array = np.minimum(np.maximum(units, self.first + 1), self.work.elements)
         return found
+
+    def reads(self, first: int, end: int) -> Reads:
+        """What has to be read for some rows to be complete."""
+        last = self.reading(end)
+        return Reads(last, self.beginning(last), self.completing(first, end))
 
     def beginning(self, end: int) -> tuple[Array, Array]:
         """Rows that begin with a unit up to an end, and these units: int64[n] each."""

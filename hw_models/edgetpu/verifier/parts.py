@@ -108,6 +108,10 @@ RECEIVE = ENGINES - MESH[0]
 """What is added to a mesh engine for the thread of its receiving half."""
 
 
+_RING = Ring()
+"""What units of the ring are made with that only plan."""
+
+
 def plan_of(issue: Issue) -> Any:
     """The element order of an instruction, made when it is not there yet.
 
@@ -118,7 +122,6 @@ def plan_of(issue: Issue) -> Any:
     if issue.plan is None:
         instruction = issue.instruction
         core: Any = None
-        ring = Ring()
         match instruction:
             case TensorOp():
                 issue.plan = plan(instruction)
@@ -127,9 +130,9 @@ def plan_of(issue: Issue) -> Any:
             case WideToNarrow():
                 issue.plan = WideToNarrowUnit(core).plan(issue)
             case RingProduce():
-                issue.plan = RingProduceUnit(core, ring).plan(issue)
+                issue.plan = RingProduceUnit(core, _RING).plan(issue)
             case RingConsume():
-                issue.plan = RingConsumeUnit(core, ring, 0).plan(issue)
+                issue.plan = RingConsumeUnit(core, _RING, 0).plan(issue)
             case Mesh():
                 issue.plan = MeshUnit(core, instruction.op).plan(issue)
             case Resize():
