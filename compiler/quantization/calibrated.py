@@ -153,7 +153,7 @@ class Calibrated:
                 fits = recipe.fits
                 parameters = corrected(
                     source, scheme, parameters, samples, fits_weights=fits,
-                    few=self.bounds, progress=progress,
+                    few=self.bounds, rare=self.rare, progress=progress,
                 )  # fmt: skip
         borders = Borders(options.input_type, options.output_type)
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
