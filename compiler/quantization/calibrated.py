@@ -103,7 +103,7 @@ class Calibrated:
             elements matter whatever samples have.
         rare: names of those whose largest elements are few, and count.
         bounds: between what elements matter, of values of which others do not.
-        apart: whether some are parts of an activation, up to bounds.
+        above: results that are parts of an activation, above bounds.
         options: how to quantize.
     """
 
@@ -114,7 +114,7 @@ class Calibrated:
     limits: Mapping[str, Range]
     rare: frozenset[str]
     bounds: Mapping[str, Range]
-    apart: bool
+    above: frozenset[str]
     options: QuantizeOptions
 
     def quantized(
@@ -153,11 +153,11 @@ class Calibrated:
                 fits = recipe.fits
                 parameters = corrected(
                     source, scheme, parameters, samples, fits_weights=fits,
-                    few=self.bounds, progress=progress,
+                    few={*self.bounds, *self.above}, rare=self.rare, progress=progress,
                 )  # fmt: skip
         borders = Borders(options.input_type, options.output_type)
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
-        result = without_bounds(result) if self.apart else result
+        result = without_bounds(result) if self.above else result
         verify(result)
         return Quantized(result, source, scheme, parameters, *about)
 

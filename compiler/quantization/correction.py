@@ -24,6 +24,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.quantization.fitting import compensated_windows, fitted, reads_rows
 from fitzroy.compiler.quantization.parameters import Parameters
+from fitzroy.compiler.quantization.ranges import Function, readers_function, slope
 from fitzroy.compiler.quantization.rules import is_real, touches_reals
 from fitzroy.compiler.quantization.scheme import Scheme, extent
 from fitzroy.compiler.quantization.statistics import Floats, Sample, in_order
@@ -42,6 +43,7 @@ def corrected(
     *,
     fits_weights: bool,
     few: Collection[str] = (),
+    rare: Collection[str] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> dict[str, Parameters]:
     """Parameters whose results are closer to the float32 graph's.
@@ -54,12 +56,14 @@ def corrected(
         fits_weights: whether weights are fitted to rounded inputs, and not only rounded for them.
         few: results in which only a few elements matter, such as boxes of objects. Their biases
             are not corrected, because the mean error is that of all elements.
+        rare: results of which only a few elements count, which the functions that read them let
+            through. An error counts in the mean by the square of the slope of that function.
         progress: called with what is under way.
 
     Raises:
         CapacityError: the values take more memory than the budget has.
     """
-    return _Corrector(graph, scheme, parameters, samples, fits_weights, few).run(progress)
+    return _Corrector(graph, scheme, parameters, samples, fits_weights, few, rare).run(progress)
 
 
 class _Corrector:
@@ -71,10 +75,12 @@ class _Corrector:
         samples: Sequence[Sample],
         fits_weights: bool,
         few: Collection[str],
+        rare: Collection[str],
     ) -> None:
         self.graph, self.scheme, self.samples = graph, scheme, samples
         self.parameters = dict(parameters)
         self.fits_weights, self.few = fits_weights, frozenset(few)
+        self.rare = frozenset(rare)
         self.exact: list[Values] = [dict(sample) for sample in samples]
         """Values of every sample in float32."""
         self.rounded: list[Values] = [
@@ -163,7 +169,7 @@ class _Corrector:
                 given = compensated_windows(self.graph, node, given, inputs)
         sums = list(in_order(partial(self.product, bare, given), numbers))
         if name not in self.few:
-            given = given.with_bias(_mean_error(wanted, sums, active))
+            given = given.with_bias(mean_error(wanted, sums, active, self.function(name)))
         elif given.bias is None:
             given = given.with_bias(np.zeros(wanted[0].shape[-1]))
         self.parameters[node.name] = given
@@ -175,6 +181,15 @@ class _Corrector:
             self.exact[number][name] = exact
             result = np.clip(sums[number] + taken, np.float32(low), np.float32(high))
             self.rounded[number][name] = self.round(name, result.astype(np.float32))
+
+    def function(self, name: str) -> Function | None:
+        """The function by whose slope errors of a result count; None if all count alike."""
+        if name not in self.rare:
+            return None
+        readers = self.graph.consumers(name)
+        if len(readers) == 1 and readers[0].op == "clamp":
+            (name,) = readers[0].outputs
+        return readers_function(self.graph, name)
 
     def before_activation(self, node: Node, number: int) -> Floats:
         """The float32 result of a node whose activation function is taken away."""
@@ -216,18 +231,37 @@ _FEWEST = 16
 """Fewest elements of a channel that do not saturate from which a mean is taken."""
 
 
-def _mean_error(
-    wanted: Sequence[Floats], found: Sequence[Floats], active: tuple[float, float]
+_STEP = 1 / 16
+"""What slopes are taken over."""
+
+
+def mean_error(
+    wanted: Sequence[Floats],
+    found: Sequence[Floats],
+    active: tuple[float, float],
+    function: Function | None,
 ) -> npt.NDArray[np.float64]:
-    """The bias of every channel with which sums are right on average, where they count."""
+    """The bias of every channel with which sums are right on average, where they count.
+
+    Args:
+        wanted: of every sample, what sums should be; channels are the last axis.
+        found: what they are.
+        active: between what they count.
+        function: by the square of whose slope they count there; None if all count alike.
+
+    Returns:
+        [channels]; that of all elements for a channel of which hardly any count.
+    """
     channels = wanted[0].shape[-1]
     inside = np.zeros((2, channels))
     total = np.zeros((2, channels))
     for exact, sums in zip(wanted, found, strict=True):
         x, error = exact.reshape(-1, channels), (exact - sums).reshape(-1, channels)
-        mask = (x >= active[0]) & (x <= active[1])
-        inside += mask.sum(axis=0), np.full(channels, len(x))
-        total += np.where(mask, error, 0).sum(axis=0, dtype=np.float64), error.sum(axis=0)
+        share = ((x >= active[0]) & (x <= active[1])).astype(np.float32)
+        if function is not None:
+            share *= np.square(slope(function, x.astype(np.float64), _STEP)).astype(np.float32)
+        inside += share.sum(axis=0), np.full(channels, len(x))
+        total += (share * error).sum(axis=0, dtype=np.float64), error.sum(axis=0)
     bias: npt.NDArray[np.float64] = np.where(
         inside[0] >= _FEWEST, total[0] / np.maximum(inside[0], 1), total[1] / inside[1]
     )

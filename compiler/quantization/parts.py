@@ -1,10 +1,13 @@
-"""Activations with far outliers, computed in parts, so that steps are small and nothing is cut off.
+"""Activations with far elements, computed in parts, so that steps are small and nothing is cut off.
 
 Where the largest elements are many times the usual ones, 8 bits hold one or the other. What is
 computed instead, side by side: the activation up to a bound, what is above that up to twice the
 bound, and so on. Their sum is the activation, and filters that read it add products up anyway: each
 part is read by the same weights. A convolution with its SiLU becomes one up to the bound, and one
-whose rectifier gives the parts above, where a SiLU is the identity but for less than a step.
+whose rectifier gives the parts above, where a SiLU is the identity but for a part of a step.
+
+Channels differ in how far they go, and each has the parts that it needs: a few far ones have many,
+and most have one.
 """
 
 from __future__ import annotations
@@ -14,29 +17,40 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ClampAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes
 from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.quantization.channels import FILTERED
 from fitzroy.compiler.quantization.ranges import is_silu
 from fitzroy.compiler.quantization.statistics import Statistics
-
-_FAR = 12.0
-"""How many times their root mean square the largest elements are from which on parts help."""
-
-_PER_PART = 8.0
-"""The same for one part."""
 
 _HEADROOM = 1.25
 """How far parts reach, as a share of the largest element that was seen."""
 
-_IDENTITY = 12.0
-"""A bound from which on a SiLU is the identity, but for less than 1/10000."""
+_IDENTITY = 6.0
+"""A bound from which on a SiLU is the identity, but for less than 0.015: a third of its step."""
 
-_WIDEST = 256
-"""Most channels of all parts together."""
+_BELOW = 5.0
+"""How far a range goes on below zero, before a SiLU."""
+
+_WORTH = 0.8
+"""By which factor the product of noise and channels has to become less."""
+
+_MORE = 224
+"""Most channels that are added to an activation."""
+
+_MEMORY = 11 << 19
+"""Most weights of a model with parts: they are stored in 8 MiB, with biases and gaps."""
+
+_SHARE = 64
+"""Of the weights of a larger model, parts may have one in so many."""
+
+_CANDIDATES = 48
+"""Bounds that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +59,18 @@ class Parts:
 
     Attributes:
         name: the activation, a SiLU.
-        count: how many parts there are.
-        bound: how far each goes.
+        counts: how many parts each of its channels has.
+        bound: how far each part goes.
     """
 
     name: str
-    count: int
+    counts: tuple[int, ...]
     bound: float
+
+    def above(self) -> list[tuple[int, list[int]]]:
+        """For each part but the first, its number and the channels that have it."""
+        numbers = range(1, max(self.counts))
+        return [(n, [c for c, count in enumerate(self.counts) if count > n]) for n in numbers]
 
 
 def outliers(
@@ -59,22 +78,63 @@ def outliers(
 ) -> list[Parts]:
     """The activations that are better computed in parts.
 
+    Those that gain most come first, as long as there is room for their weights: a model that fits
+    the memory of a chip goes on to do so.
+
     Args:
         graph: a float32 graph.
         statistics: of its activations.
         most: most parts of one.
         whole: activations that stay whole.
     """
-    found = []
+    chances = []
     for name, known in statistics.items():
-        if name not in graph.values or name in whole or not _is_eligible(graph, name):
-            continue
-        reach, power = known.extrema[1], float(known.square.mean())
-        far = reach / math.sqrt(power) if power > 0 else 0.0
-        count = min(math.ceil(far / _PER_PART), most, _WIDEST // graph.type(name).shape[3])
-        if far >= _FAR and count > 1 and _HEADROOM * reach / count >= _IDENTITY:
-            found.append(Parts(name, count, _HEADROOM * reach / count))
+        if name in graph.values and name not in whole and _is_eligible(graph, name):
+            chances += _divided(name, known, most)
+    held = sum(graph.type(str(n.inputs[1])).size for n in graph.nodes() if n.op in FILTERED)
+    room = max(_MEMORY - held, held // _SHARE)
+    found = []
+    for _, parts in sorted(chances, key=lambda chance: chance[0]):
+        weights = _added_weights(graph, parts)
+        if weights <= room:
+            room -= weights
+            found.append(parts)
     return found
+
+
+def _added_weights(graph: Graph, parts: Parts) -> int:
+    """How many weights the parts above the first have."""
+    product = graph.producer(parts.name)
+    assert product is not None
+    convolution = _convolution(graph, product)
+    assert convolution is not None
+    filters = [graph.type(str(node.inputs[1])) for node in _readers(graph, parts.name)]
+    kernel = graph.type(str(convolution.inputs[1]))
+    width = len(parts.counts)
+    more = sum(parts.counts) - width
+    return more * (kernel.size + sum(found.size for found in filters)) // width
+
+
+def _divided(name: str, known: Statistics, most: int) -> list[tuple[float, Parts]]:
+    """The parts with the least product of noise and channels, as a share of that of the whole.
+
+    Nothing where the whole is about as good.
+    """
+    reach = float(known.extrema[1])
+    far = _HEADROOM * reach
+    lowest = max(_IDENTITY, far / most)
+    if lowest >= reach:
+        return []
+    width = len(known.high)
+    best, least, unchanged = None, _WORTH, 2 * (reach + _BELOW) ** 2
+    for bound in np.geomspace(lowest, reach, _CANDIDATES, endpoint=False).tolist():
+        counts = np.maximum(np.ceil(_HEADROOM * known.high / bound), 1).astype(int)
+        total = int(counts.sum())
+        # Channels are computed by one filter, and read by others.
+        share = (bound + _BELOW) ** 2 * (1 + total / width) / unchanged
+        if total <= width + _MORE and share < least:
+            best, least = Parts(name, tuple(counts.tolist()), bound), share
+    return [] if best is None else [(least, best)]
 
 
 def _is_eligible(graph: Graph, name: str) -> bool:
@@ -119,13 +179,16 @@ def _is_plain(graph: Graph, node: Node) -> bool:
     return constant and graph.type(str(node.inputs[1])).shape[3] == depth
 
 
-def with_parts(graph: Graph, chosen: list[Parts]) -> Graph:
-    """A graph with activations in parts, that computes the same up to the last bound."""
+def with_parts(graph: Graph, chosen: list[Parts]) -> tuple[Graph, frozenset[str]]:
+    """A graph with activations in parts, that computes the same up to the last bound.
+
+    Returns:
+        The graph, and the results of the convolutions that give what is above a bound.
+    """
     result = graph.copy()
-    for parts in chosen:
-        _Maker(result, parts).make()
+    above = frozenset(_Maker(result, parts).make() for parts in chosen)
     result.prune()
-    return result
+    return result, above
 
 
 @dataclass(frozen=True)
@@ -135,7 +198,8 @@ class _Maker:
     graph: Graph
     parts: Parts
 
-    def make(self) -> None:
+    def make(self) -> str:
+        """Take the activation apart; the result of the convolution that gives the parts above."""
         graph, parts = self.graph, self.parts
         product = graph.producer(parts.name)
         assert product is not None
@@ -143,18 +207,21 @@ class _Maker:
         assert convolution is not None
         readers = graph.consumers(parts.name)
         above = self.above(convolution)
+        clamp = ClampAttributes(-math.inf, parts.bound)
+        high = graph.emit("clamp", [above], graph.type(above), clamp, stem=f"{parts.name}.high")
         self.bounded(convolution, product)
         type = graph.type(parts.name)
-        whole = type.with_shape((*type.shape[:3], type.shape[3] * parts.count))
+        whole = type.with_shape((*type.shape[:3], sum(parts.counts)))
         joined = graph.emit(
             "concatenation",
-            [parts.name, above],
+            [parts.name, high],
             whole,
             ConcatenationAttributes(3),
             stem=f"{parts.name}.parts",
         )
         for reader in readers:
             self.read(reader, parts.name, joined)
+        return above
 
     def bounded(self, convolution: Node, product: Node) -> None:
         """Let the SiLU see nothing above the bound."""
@@ -167,32 +234,38 @@ class _Maker:
             graph.update(replace(graph.node(node.name), inputs=inputs))
 
     def above(self, convolution: Node) -> str:
-        """The parts above the bound, side by side."""
+        """The convolution that gives the parts above the bound, side by side."""
         graph, parts = self.graph, self.parts
         kernel, bias = (graph.value(str(name)).data for name in convolution.inputs[1:3])
         assert kernel is not None
         assert bias is not None
-        count = parts.count - 1
-        bounds = np.float32(parts.bound) * np.arange(1, parts.count, dtype=np.float32)
-        shifted = (bias.reshape(1, -1) - bounds[:, None]).reshape(-1).astype(np.float32)
-        filters = graph.add_constant(f"{parts.name}.filters", np.concatenate([kernel] * count))
+        channels, bounds = self.repeated(), np.float32(parts.bound) * self.numbers()
+        shifted = (bias.reshape(-1)[channels] - bounds).astype(np.float32)
+        filters = graph.add_constant(f"{parts.name}.filters", kernel[channels])
         biases = graph.add_constant(f"{parts.name}.biases", shifted)
         type = graph.type(convolution.outputs[0])
-        type = type.with_shape((*type.shape[:3], type.shape[3] * count))
+        type = type.with_shape((*type.shape[:3], len(channels)))
         assert isinstance(convolution.attributes, ConvAttributes)
         a = replace(convolution.attributes, activation=Activation.RELU)
         inputs = [convolution.inputs[0], filters, biases]
-        name = graph.emit("conv_2d", inputs, type, a, stem=f"{parts.name}.above")
-        clamp = ClampAttributes(-math.inf, parts.bound)
-        return graph.emit("clamp", [name], type, clamp, stem=f"{parts.name}.high")
+        return graph.emit("conv_2d", inputs, type, a, stem=f"{parts.name}.above")
+
+    def repeated(self) -> list[int]:
+        """The channels of the parts above, in order of these."""
+        return [channel for _, channels in self.parts.above() for channel in channels]
+
+    def numbers(self) -> npt.NDArray[np.float32]:
+        """For each of them, the number of its part."""
+        above = self.parts.above()
+        return np.concatenate([np.full(len(found), n, np.float32) for n, found in above])
 
     def read(self, node: Node, name: str, joined: str) -> None:
         """Let a node read all parts in the place of the whole."""
-        graph, count = self.graph, self.parts.count
+        graph = self.graph
         if isinstance(node.attributes, PadAttributes):
             before = node.outputs[0]
             type = graph.type(before)
-            wide = type.with_shape((*type.shape[:3], type.shape[3] * count))
+            wide = type.with_shape((*type.shape[:3], sum(self.parts.counts)))
             inputs = [joined, *node.inputs[1:]]
             padded = graph.emit(node.op, inputs, wide, node.attributes, stem=f"{before}.parts")
             for reader in graph.consumers(before):
@@ -200,7 +273,7 @@ class _Maker:
             return
         kernel = graph.value(str(node.inputs[1])).data
         assert kernel is not None
-        filters = np.concatenate([kernel] * count, axis=3)
+        filters = np.concatenate([kernel, kernel[..., self.repeated()]], axis=3)
         repeated = graph.add_constant(f"{node.inputs[1]}.parts", filters)
         graph.update(replace(node, inputs=(joined, repeated, *node.inputs[2:])))
 

@@ -44,7 +44,7 @@ from fitzroy.compiler.quantization.search import best_of
 from fitzroy.compiler.quantization.statistics import Range, Sample, collect
 from fitzroy.compiler.reference import verify
 
-_PARTS = 6
+_PARTS = 16
 """In how many parts activations of detectors are computed at most, unless another number is asked
 for."""
 
@@ -138,9 +138,10 @@ def quantize_model(
     source = with_split(source, outputs.split)
     floats |= outputs.floats
     most = options.parts or (_PARTS if rare else 1)
-    apart = outliers(source, statistics, most, {*rare, *_results(source, floats)})
+    apart = outliers(source, statistics, most, _results(source, floats))
+    above = frozenset[str]()
     if apart:
-        source = with_parts(source, apart)
+        source, above = with_parts(source, apart)
         statistics = collect(source, samples, progress)
     if options.equalize:
         progress("scaling channels")
@@ -158,7 +159,7 @@ def quantize_model(
         limits,
         frozenset(rare),
         bounds,
-        bool(apart),
+        above,
         options,
     )
     about = (tuple(reasons), tuple(outputs.notes))

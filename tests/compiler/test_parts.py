@@ -1,4 +1,4 @@
-"""Activations with far outliers, computed in parts."""
+"""Activations with far elements, computed in parts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.shape import PadAttributes
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import features, with_detections
+from fitzroy.compiler.quantization import parts as apart
 from fitzroy.compiler.quantization.comparison import compare
 from fitzroy.compiler.quantization.options import MOST_PARTS, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parts import Parts, outliers, with_parts
@@ -52,15 +53,20 @@ def samples(count: int = 4) -> list[dict[str, Floats]]:
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_parts_add_up_to_the_whole(padded: bool) -> None:
+    """Channels have as many parts as they need."""
     graph, name = network(padded=padded)
-    reach = float(collect(graph, samples())[name].extrema[1])
-    apart = with_parts(graph, [Parts(name, 3, 1.01 * reach / 3)])
+    high = collect(graph, samples())[name].high
+    bound = 1.01 * float(high.max()) / 3
+    counts = np.maximum(np.ceil(1.001 * high / bound), 1).astype(int).tolist()
+    assert len({*counts}) > 1
+    divided, above = with_parts(graph, [Parts(name, tuple(counts), bound)])
+    assert [divided.type(result).shape[3] for result in above] == [sum(counts) - 8]
     given = {"image": image(0)}
-    (first,), (second,) = (fitzroy.evaluate(x, given).values() for x in (graph, apart))
+    (first,), (second,) = (fitzroy.evaluate(x, given).values() for x in (graph, divided))
     np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-3 * np.abs(first).max())
-    reader = apart.producer(apart.outputs[0])
+    reader = divided.producer(divided.outputs[0])
     assert reader is not None
-    assert apart.type(str(reader.inputs[1])).shape[3] == 3 * 8
+    assert divided.type(str(reader.inputs[1])).shape[3] == sum(counts)
 
 
 def test_noise_is_less_in_parts() -> None:
@@ -77,18 +83,32 @@ def test_noise_is_less_in_parts() -> None:
 
 
 def test_what_is_taken_apart() -> None:
-    """A SiLU that only convolutions read, if its largest elements are far from the usual ones."""
+    """A SiLU that only convolutions read, if some channels go far."""
     graph, name = network()
     known = collect(graph, samples())
     (found,) = outliers(graph, known, 4)
-    assert (found.name, found.count) == (name, 4)
-    assert found.count * found.bound > known[name].extrema[1]
+    assert found.name == name
+    assert max(found.counts) == 4 > min(found.counts)
+    assert all(found.bound * np.array(found.counts) > known[name].high)
     assert not outliers(graph, known, 1)
     assert not outliers(graph, known, 4, {name})
     other, _ = network(added=True)
     assert not outliers(other, collect(other, samples()), 4)
-    flat = [{"image": np.full((1, detectors.SIDE, detectors.SIDE, 3), 0.5, np.float32)}]
-    assert not outliers(graph, collect(graph, flat), 4)
+    dim = {key: found.divided(np.full(1, 100, np.float32)) for key, found in known.items()}
+    assert not outliers(graph, dim, 4)
+
+
+def test_parts_keep_to_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where their weights find no room, activations stay whole."""
+    graph, _ = network()
+    known = collect(graph, samples())
+    (found,) = outliers(graph, known, 4)
+    (first, second) = (node for node in graph.nodes() if node.op == "conv_2d")
+    sizes = [graph.type(str(node.inputs[1])).size for node in (first, second)]
+    added = (sum(found.counts) - 8) * sum(sizes) // 8
+    for room, fits in ((added, True), (added - 1, False)):
+        monkeypatch.setattr(apart, "_MEMORY", sum(sizes) + room)
+        assert bool(outliers(graph, known, 4)) == fits
 
 
 @pytest.mark.parametrize("parts", [0, MOST_PARTS + 1])
@@ -100,7 +120,7 @@ def test_other_numbers_of_parts_are_refused(parts: int) -> None:
 def test_nothing_of_rare_values_is_cut_off() -> None:
     """Their largest elements are within the range, by whatever method others are found."""
     graph, name = network()
-    options = QuantizeOptions(ranges=RangeMethod.PERCENTILE, percentile=99, equalize=False)
+    options = QuantizeOptions(ranges=RangeMethod.PERCENTILE, percentile=99, equalize=False, parts=1)
     ends = []
     for rare in ((), (name,)):
         result = quantize_model(graph, samples(), options, rare=rare)

@@ -33,6 +33,7 @@ from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.quantization.calibrated import Calibrated, Quantized, Recipe
 from fitzroy.compiler.quantization.channels import FIXED, Channels
 from fitzroy.compiler.quantization.comparison import compare, real_output, stored_input
+from fitzroy.compiler.quantization.correction import mean_error
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.fitting import compensated
 from fitzroy.compiler.quantization.options import (
@@ -295,6 +296,17 @@ def test_a_mean_error_goes_into_the_bias() -> None:
             )
         errors.append(abs(float(np.mean(off))))
     assert errors[1] < errors[0] / 4
+
+
+def test_a_mean_error_is_that_of_the_few_elements_that_count() -> None:
+    """Most elements before a SiLU are far below zero, where an error changes nothing."""
+    rng = np.random.default_rng(7)
+    exact = rng.normal(-5, 0.5, (1, 40, 40, 2)).astype(np.float32)
+    exact[0, :4] = rng.normal(2, 0.5, (4, 40, 2))
+    error = np.where(exact > 0, 0.25, -0.5).astype(np.float32)
+    bias = mean_error([exact], [exact - error], (-8.0, 8.0), lambda x: x / (1 + np.exp(-x)))
+    np.testing.assert_allclose(bias, 0.25, atol=0.01)
+    assert (mean_error([exact], [exact - error], (-8.0, 8.0), None) < -0.4).all()
 
 
 # --- whole models --------------------------------------------------------------------------------
