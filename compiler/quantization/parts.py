@@ -49,6 +49,10 @@ _MEMORY = 11 << 19
 _SHARE = 64
 """Of the weights of a larger model, parts may have one in so many."""
 
+_FIRST, _LATER = 3 << 20, 1 << 19
+"""Most elements of an image of all parts: in the first layers, as many as the tiles of a chip hold.
+Later, other images wait beside it, and what makes its parts."""
+
 _CANDIDATES = 48
 """Bounds that are tried."""
 
@@ -74,7 +78,10 @@ class Parts:
 
 
 def outliers(
-    graph: Graph, statistics: Mapping[str, Statistics], most: int, whole: Collection[str] = ()
+    graph: Graph,
+    statistics: Mapping[str, Statistics],
+    most: int,
+    whole: Collection[str] = (),
 ) -> list[Parts]:
     """The activations that are better computed in parts.
 
@@ -87,10 +94,15 @@ def outliers(
         most: most parts of one.
         whole: activations that stay whole.
     """
-    chances = []
+    if most < 2:
+        return []
+    chances, first = [], _first_layers(graph)
     for name, known in statistics.items():
         if name in graph.values and name not in whole and _is_eligible(graph, name):
-            chances += _divided(name, known, most)
+            _, height, width, channels = graph.type(name).shape
+            largest = _FIRST if name in first else _LATER
+            widest = min(channels + _MORE, largest // (height * width))
+            chances += _divided(name, known, most, widest)
     held = sum(graph.type(str(n.inputs[1])).size for n in graph.nodes() if n.op in FILTERED)
     room = max(_MEMORY - held, held // _SHARE)
     found = []
@@ -99,6 +111,17 @@ def outliers(
         if weights <= room:
             room -= weights
             found.append(parts)
+    return found
+
+
+def _first_layers(graph: Graph) -> set[str]:
+    """Results of nodes before images are divided or joined for the first time."""
+    found: set[str] = set()
+    for node in graph.nodes():
+        computed = [x for x in node.inputs if x is not None and not graph.value(x).is_constant]
+        if len(node.outputs) > 1 or (len(computed) > 1 and node.op != "mul"):
+            break
+        found.update(node.outputs)
     return found
 
 
@@ -115,10 +138,16 @@ def _added_weights(graph: Graph, parts: Parts) -> int:
     return more * (kernel.size + sum(found.size for found in filters)) // width
 
 
-def _divided(name: str, known: Statistics, most: int) -> list[tuple[float, Parts]]:
+def _divided(name: str, known: Statistics, most: int, widest: int) -> list[tuple[float, Parts]]:
     """The parts with the least product of noise and channels, as a share of that of the whole.
 
     Nothing where the whole is about as good.
+
+    Args:
+        name: the activation.
+        known: its statistics.
+        most: most parts of a channel.
+        widest: most channels of all parts together.
     """
     reach = float(known.extrema[1])
     far = _HEADROOM * reach
@@ -132,7 +161,7 @@ def _divided(name: str, known: Statistics, most: int) -> list[tuple[float, Parts
         total = int(counts.sum())
         # Channels are computed by one filter, and read by others.
         share = (bound + _BELOW) ** 2 * (1 + total / width) / unchanged
-        if total <= width + _MORE and share < least:
+        if total <= widest and share < least:
             best, least = Parts(name, tuple(counts.tolist()), bound), share
     return [] if best is None else [(least, best)]
 

@@ -16,7 +16,7 @@ from fitzroy.compiler.passes.heads.rewriting import features, with_detections
 from fitzroy.compiler.quantization import parts as apart
 from fitzroy.compiler.quantization.comparison import compare
 from fitzroy.compiler.quantization.options import MOST_PARTS, QuantizeOptions, RangeMethod
-from fitzroy.compiler.quantization.parts import Parts, outliers, with_parts
+from fitzroy.compiler.quantization.parts import Parts, _first_layers, outliers, with_parts
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.quantization.statistics import collect
 
@@ -109,6 +109,25 @@ def test_parts_keep_to_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for room, fits in ((added, True), (added - 1, False)):
         monkeypatch.setattr(apart, "_MEMORY", sum(sizes) + room)
         assert bool(outliers(graph, known, 4)) == fits
+
+
+@pytest.mark.parametrize("branching", [False, True])
+def test_images_in_parts_find_room(branching: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less of it once other images wait, which they do from the first branch on."""
+    graph, name = network()
+    known = collect(graph, samples())
+    (found,) = outliers(graph, known, 4)
+    _, height, width, _ = graph.type(name).shape
+    limit = "_FIRST"
+    if branching:
+        monkeypatch.setattr(apart, "_first_layers", lambda graph: set[str]())
+        limit = "_LATER"
+    for elements, fits in ((sum(found.counts), True), (8, False)):
+        monkeypatch.setattr(apart, limit, elements * height * width)
+        assert bool(outliers(graph, known, 4)) == fits
+    assert name in _first_layers(graph)
+    added, _ = network(added=True)
+    assert not set(added.outputs) & _first_layers(added)
 
 
 @pytest.mark.parametrize("parts", [0, MOST_PARTS + 1])
