@@ -331,9 +331,11 @@ def _reads(graph: Graph, node: Node, grid: _Grid | None) -> Iterator[tuple[str, 
     for index, name in enumerate(node.inputs):
         if name is None or graph.value(name).is_constant or graph.type(name).rank != _IMAGE:
             continue
-        whole = _whole(image_extent(graph.type(name)))
-        windows = _windows(graph, node) if index == 0 else None
-        if windows is not None:
+        whole, windows = _whole(image_extent(graph.type(name))), _windows(graph, node)
+        if windows is not None and index > 0:
+            # Weights that are computed.
+            yield name, whole
+        elif windows is not None:
             given = grid or _whole(image_extent(graph.type(node.outputs[0])))
             rows, columns = (
                 window.reads(span, extent.count)

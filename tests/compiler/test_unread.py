@@ -165,6 +165,17 @@ def test_padding_that_stays_whole_needs_all_that_it_pads() -> None:
     assert demand_equal(graph) is graph
 
 
+def test_computed_weights_stay_whole() -> None:
+    net = Network(1, 8, 8, 4)
+    weights = net.graph.add_input("weights", TensorType((4, 3, 3, 4), DType.INT8, Q))
+    weights = net.add(weights, weights)
+    type = TensorType((1, 8, 8, 4), DType.INT8, Q)
+    attributes = ConvAttributes(padding=SAME)
+    x = net.graph.emit("conv_2d", [net.input, weights, None], type, attributes)
+    graph = net.finished(net.conv(x, 4, 1, 3))
+    assert demand_equal(graph).type(weights).shape == (4, 3, 3, 4)
+
+
 @pytest.mark.parametrize("axes", [False, True])
 def test_random_models_keep_their_outputs(axes: bool) -> None:
     shrunk = 0
