@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fitzroy.base.lazy import lazily
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.executorch import ExecuTorchRuntime, ExecuTorchSession, available
@@ -35,8 +36,4 @@ __all__ = [
     "available",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(__name__, _HOMES)

@@ -6,9 +6,9 @@ Everyday use needs only what is listed here; each name is imported when it is fi
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fitzroy.base.lazy import lazily
 from fitzroy.base.version import VERSION
 
 if TYPE_CHECKING:
@@ -75,8 +75,4 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(__name__, _HOMES)
