@@ -172,41 +172,35 @@ def constant(legalizer: Legalizer, value: Value, *, vector: bool, channels: int 
 
 
 @legalizes_first
-def joined_with_constants(legalizer: Legalizer, call: Call) -> bool:
-    """Legalize a concatenation of which operands are constants, as one of tensors.
+def with_constants_in_memory(legalizer: Legalizer, call: Call) -> bool:
+    """Legalize an operator that can only read constants once they are tensors in narrow memory.
+
+    These are the constants that a concatenation joins, and the first operand of any other operator
+    on an image if all of its operands are constants.
 
     Returns:
         Whether it did; otherwise the rule of the operator applies.
     """
     values = [value for value in call.inputs if value is not None]
-    if call.node.op != "concatenation" or not any(value.is_constant for value in values):
+    found = [value for value in values if value.is_constant]
+    if call.node.op != "concatenation":
+        found = found[:1] if len(found) == len(values) and all(map(_is_image, found[:1])) else []
+    if not found:
         return False
-    _put(legalizer, call, values)
+    _put(legalizer, call, found)
     return True
 
 
-@legalizes_first
-def image_of_constants(legalizer: Legalizer, call: Call) -> bool:
-    """Legalize an operator that makes an image of constants only, as one that reads a tensor.
-
-    Returns:
-        Whether it did; otherwise the rule of the operator applies.
-    """
-    values = [value for value in call.inputs if value is not None]
-    image = values[0].type if values else call.result.type
-    if image.rank != IMAGE_RANK or image.dtype not in (DType.INT8, DType.UINT8):
-        return False
-    if not all(value.is_constant for value in values):
-        return False
-    _put(legalizer, call, values[:1])
-    return True
+def _is_image(value: Value) -> bool:
+    """Whether a value is an image of stored bytes."""
+    return value.type.rank == IMAGE_RANK and value.type.dtype in (DType.INT8, DType.UINT8)
 
 
-def _put(legalizer: Legalizer, call: Call, values: Sequence[Value]) -> None:
-    """Legalize a call with tensors in the place of those of some operands that are constants."""
+def _put(legalizer: Legalizer, call: Call, constants: Sequence[Value]) -> None:
+    """Legalize a call that reads tensors in narrow memory instead of some constants."""
     rewriting, places = Rewriting.of(legalizer, call), dict[str, str]()
-    for value in values:
-        if not value.is_constant or value.name in places:
+    for value in constants:
+        if value.name in places:
             continue
         place = constant(legalizer, value, vector=False)
         name = rewriting.graph.fresh(f"{value.name}.operand")
