@@ -236,7 +236,10 @@ def _windows(graph: Graph, node: Node) -> tuple[_Window, _Window] | None:
 
 
 def _has_unread(graph: Graph) -> bool:
-    """Whether anything reads half of an image or less, without which there are no such images."""
+    """Whether any node reads half of an image or less.
+
+    Without such a node, no image becomes smaller, and the search can be left out.
+    """
     return any(
         _size(grid) <= _WORTHWHILE * _size(_whole(image_extent(graph.type(name))))
         for node in graph.nodes()
@@ -353,7 +356,7 @@ def _reads(graph: Graph, node: Node, grid: _Grid | None) -> Iterator[tuple[str, 
 
 
 def _repeated(grid: _Grid, whole: _Grid) -> _Grid:
-    """Pixels of an operand, which may be repeated along axes on which it has one."""
+    """The pixels that an operand contributes, which is repeated along axes of extent 1."""
     rows, columns = (
         span if extent.count > 1 else extent for span, extent in zip(grid, whole, strict=True)
     )
@@ -455,7 +458,7 @@ class _Shrinking:
             self._move(node, windows, self._held(node.outputs[0]))
             return
         if isinstance(node.attributes, PadAttributes):
-            self._pad(node, node.attributes, grid)
+            self._pad(node, node.attributes)
             return
         wanted = dict(_reads(self.before, node, grid))
         names = tuple(
@@ -476,11 +479,11 @@ class _Shrinking:
         attributes = _moving(node.attributes, given, *found)
         self.graph.update(replace(node, inputs=(source, *node.inputs[1:]), attributes=attributes))
 
-    def _pad(self, node: Node, a: PadAttributes, grid: _Grid | None) -> None:
-        """Pad the pixels that there are; what is padding only becomes a constant."""
+    def _pad(self, node: Node, a: PadAttributes) -> None:
+        """Pad the pixels that there are; a result without any of them becomes a constant."""
         (source,), (result,) = (str(name) for name in node.inputs), node.outputs
         whole = _whole(image_extent(self.before.type(source)))
-        given = grid or self._held(result)
+        given = self._held(result)
         inside = _inside(a, given, whole)
         if inside is None:
             call = Call.of(self.before, node)
