@@ -240,7 +240,7 @@ def _variants(
         "scores limited to those near or above the threshold": lambda: heads(whole, "scores"),
         "features of objects not clipped": lambda: heads(whole, "scores", "features"),
         "boxes with the range of objects' boxes, in 2 parts": lambda: heads(whole, *_ALL),
-        "far channels in up to 16 parts": lambda: heads(QuantizeOptions(), *_ALL),
+        "channels with outliers in up to 16 parts": lambda: heads(QuantizeOptions(), *_ALL),
     }
 
 

@@ -153,7 +153,7 @@ _NO_BOUND = {"maximum": -math.inf, "minimum": math.inf}
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Remove nodes without effect, merge consecutive reshapes, and repeat no operand in vain."""
+    """Remove nodes without effect and expansions before broadcasting, merge reshapes."""
 
     name = "simplify"
 
@@ -198,7 +198,7 @@ class Simplify(Pass):
 
     @staticmethod
     def _repeat_nothing(graph: Graph, node: Node) -> None:
-        """Read operands as they are before zeros are added to repeat them."""
+        """Let a node that broadcasts its operands read them before they are expanded."""
         names, result = list(node.inputs), graph.type(node.outputs[0]).shape
         for index, name in enumerate(names):
             source = _repeated(graph, str(name))
@@ -252,9 +252,9 @@ _BROADCASTING = ("add", "sub", "mul", "div", "maximum", "minimum")
 
 
 def _repeated(graph: Graph, name: str) -> str | None:
-    """What a value repeats by adding zeros to it, as exported expansions do; None if it does not.
+    """The operand that a value expands by adding zeros, as exporters do; None if it does not.
 
-    Elements must be float32: those of integers may have other scales afterwards.
+    Only float32 qualifies: adding quantized zeros may also change the scale.
     """
     node, type = graph.producer(name), graph.type(name)
     if node is None or node.op != "add" or type.dtype is not DType.FLOAT32:

@@ -56,8 +56,8 @@ def corrected(
         fits_weights: whether weights are fitted to rounded inputs, and not only rounded for them.
         few: results in which only a few elements matter, such as boxes of objects. Their biases
             are not corrected, because the mean error is that of all elements.
-        rare: results of which only a few elements count, which the functions that read them let
-            through. An error counts in the mean by the square of the slope of that function.
+        rare: results of which only a few elements matter: those that the function after them passes
+            on. In the mean, an error is weighted by the square of that function's slope.
         progress: called with what is under way.
 
     Raises:
@@ -183,7 +183,7 @@ class _Corrector:
             self.rounded[number][name] = self.round(name, result.astype(np.float32))
 
     def function(self, name: str) -> Function | None:
-        """The function by whose slope errors of a result count; None if all count alike."""
+        """The function whose slope weights the errors of a result; None for equal weights."""
         if name not in self.rare:
             return None
         readers = self.graph.consumers(name)
@@ -232,7 +232,7 @@ _FEWEST = 16
 
 
 _STEP = 1 / 16
-"""What slopes are taken over."""
+"""Distance over which slopes are measured."""
 
 
 def mean_error(
@@ -244,13 +244,13 @@ def mean_error(
     """The bias of every channel with which sums are right on average, where they count.
 
     Args:
-        wanted: of every sample, what sums should be; channels are the last axis.
-        found: what they are.
-        active: between what they count.
-        function: by the square of whose slope they count there; None if all count alike.
+        wanted: the sums of each sample in float32; channels are the last axis.
+        found: the quantized sums, of the same shapes.
+        active: sums outside of this range do not count.
+        function: weights errors by the square of its slope; None for equal weights.
 
     Returns:
-        [channels]; that of all elements for a channel of which hardly any count.
+        float64[channels]. If hardly any elements of a channel count, the mean is over all of them.
     """
     channels = wanted[0].shape[-1]
     inside = np.zeros((2, channels))

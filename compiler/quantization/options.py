@@ -67,8 +67,8 @@ class QuantizeOptions:
         output_type: element type of the outputs.
         mixed_outputs: what becomes of outputs that join values of very different ranges.
         keep_float: patterns of operators that stay float32.
-        parts: in how many parts a channel that goes far is computed at most; None for 16 where a
-            detector lists objects, and else 1.
+        parts: maximum number of parts in which a channel with outliers is computed; None for 16 if
+            a detector lists objects, else 1.
     """
 
     panel: ClassVar[str] = "Quantization"
@@ -117,8 +117,8 @@ class QuantizeOptions:
 
     parts: int | None = option(
         None,
-        "Compute channels of activations that go far in up to N parts with smaller steps: more "
-        "work, less noise. [dim]default: 16 with --detections, else 1[/dim]",
+        "Compute channels with outliers in up to N parts with smaller steps: more work, less "
+        "noise. [dim]default: 16 with --detections, else 1[/dim]",
         metavar="N",
     )
 

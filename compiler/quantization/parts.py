@@ -1,4 +1,4 @@
-"""Activations with far elements, computed in parts, so that steps are small and nothing is cut off.
+"""Activations with outliers, computed in parts, so that steps are small and nothing is cut off.
 
 Where the largest elements are many times the usual ones, 8 bits hold one or the other. What is
 computed instead, side by side: the activation up to a bound, what is above that up to twice the
@@ -6,8 +6,8 @@ bound, and so on. Their sum is the activation, and filters that read it add prod
 part is read by the same weights. A convolution with its SiLU becomes one up to the bound, and one
 whose rectifier gives the parts above, where a SiLU is the identity but for a part of a step.
 
-Channels differ in how far they go, and each has the parts that it needs: a few far ones have many,
-and most have one.
+Each channel has as many parts as its largest element needs: a few channels have many, and most have
+one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activations with far elements, computed in parts."""
+"""Activations with outliers, computed in parts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_noise_is_less_in_parts() -> None:
 
 
 def test_what_is_taken_apart() -> None:
-    """A SiLU that only convolutions read, if some channels go far."""
+    """A SiLU that only convolutions read, if some channels have outliers."""
     graph, name = network()
     known = collect(graph, samples())
     (found,) = outliers(graph, known, 4)
