@@ -45,6 +45,13 @@ _CONVOLUTIONS = ("conv_2d", "depthwise_conv_2d")
 _WORTHWHILE = 0.5
 """Share of the pixels of an image up to which computing only these pays."""
 
+_LEAST = 8
+"""Rows and columns that operators of single elements give at least.
+
+That is two of each for every tile. Published programs give single elements by convolutions only;
+the few pixels more cost next to nothing.
+"""
+
 
 @dataclass(frozen=True)
 class UnreadPixels(Pass):
@@ -119,6 +126,16 @@ class _Span:
         steps = [span.step for span in (self, other) if span.count > 1]
         step = math.gcd(self.begin - other.begin, *steps) or 1
         return _Span.of(begin, (last - begin) // step + 1, step)
+
+    def widened(self, extent: int) -> _Span:
+        """At least `_LEAST` positions among which are these, as far as an extent has them."""
+        first = self.begin % self.step
+        missing = min(_LEAST, (extent - 1 - first) // self.step + 1) - self.count
+        if missing <= 0:
+            return self
+        behind = min(missing, (extent - 1 - self.last) // self.step)
+        before = self.step * (missing - behind)
+        return _Span.of(self.begin - before, self.count + missing, self.step)
 
     def among(self, other: _Span) -> _Span:
         """These positions, counted among those of another span that has them all."""
@@ -292,10 +309,11 @@ def _needed(graph: Graph, node: Node, read: Mapping[str, _Grid]) -> _Grid | None
     first, *others = (read[name] for name in node.outputs)
     for other in others:
         first = _joined(first, other)
-    whole = _whole(image_extent(graph.type(node.outputs[0])))
-    if _size(first) > _WORTHWHILE * _size(whole):
+    extents, windows = image_extent(graph.type(node.outputs[0])), _windows(graph, node) or ()
+    if not windows:
+        first = first[0].widened(extents[0]), first[1].widened(extents[1])
+    if _size(first) > _WORTHWHILE * _size(_whole(extents)):
         return None
-    windows = _windows(graph, node) or ()
     image = image_extent(graph.type(str(node.inputs[0]))) if windows else ()
     spans = (w.reads(span, extent) for w, span, extent in zip(windows, first, image, strict=False))
     return None if None in spans else first
