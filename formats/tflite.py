@@ -1488,7 +1488,7 @@ class Model(Table):
     external_buffers: list[ExternalBuffer] | None = tables(ExternalBuffer)
 
 
-DTYPES = {
+DTYPES: dict[int, DType] = {
     TensorType.BOOL: DType.BOOL,
     TensorType.INT8: DType.INT8,
     TensorType.UINT8: DType.UINT8,
@@ -1505,7 +1505,7 @@ DTYPES = {
 }
 """Element types that have a counterpart outside TFLite."""
 
-TENSOR_TYPES = {dtype: code for code, dtype in DTYPES.items()}
+TENSOR_TYPES = {dtype: TensorType(code) for code, dtype in DTYPES.items()}
 """The inverse of `DTYPES`; every `DType` is listed."""
 
 
@@ -1717,6 +1717,10 @@ def operator_code(code: BuiltinOperator, *, version: int = 1) -> OperatorCode:
     )
 
 
+_NAMES: dict[int, str] = {code: code.name for code in BuiltinOperator}
+"""Names of operators by their numbers."""
+
+
 def operator_name(model: Model, operator: Operator) -> str:
     """The operator's name in the schema; for a custom operator, its own name.
 
@@ -1730,8 +1734,7 @@ def code_name(code: OperatorCode) -> str:
     if is_custom(code):
         return code.custom_code or BuiltinOperator.CUSTOM.name
     number = builtin_number(code)
-    known = number in {item.value for item in BuiltinOperator}
-    return BuiltinOperator(number).name if known else f"BUILTIN_{number}"
+    return _NAMES.get(number, f"BUILTIN_{number}")
 
 
 def dtype_of(tensor: Tensor) -> DType:
@@ -1740,8 +1743,7 @@ def dtype_of(tensor: Tensor) -> DType:
     Raises:
         UnsupportedError: a type without counterpart, such as STRING or INT4.
     """
-    known = {int(code): dtype for code, dtype in DTYPES.items()}
-    dtype = known.get(tensor.type)
+    dtype = DTYPES.get(tensor.type)
     if dtype is None:
         name = TensorType(tensor.type).name if tensor.type in set(TensorType) else "unknown"
         raise UnsupportedError(

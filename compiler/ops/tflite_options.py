@@ -91,7 +91,7 @@ def output_type(code: int, call: Call) -> None:
         TypeRuleError: they name another integer type.
     """
     stated = call.result.type.dtype
-    named = tflite.DTYPES.get(code, stated)  # type: ignore[call-overload]
+    named = tflite.DTYPES.get(code, stated)
     if named.is_integer and named is not stated:
         raise TypeRuleError(f"the result is {stated.value}, and {named.value} by the options")
 

@@ -84,9 +84,17 @@ def shape(codec: Codec, value: Any) -> str:
 
 def form(instruction: Instruction) -> str:
     """The form of an instruction as text."""
-    return " ".join(
-        [instruction.op.name.lower(), *(f"{k}={v}" for k, v in shapes(instruction).items())]
-    )
+    return written(instruction.op.name.lower(), shapes(instruction))
+
+
+def written(opcode: str, found: Mapping[str, str]) -> str:
+    """The text of a form; the opposite of `parsed`.
+
+    Args:
+        opcode: name of the opcode.
+        found: shapes by field, in order of declaration.
+    """
+    return " ".join([opcode, *[f"{name}={shape}" for name, shape in found.items()]])
 
 
 def shapes(instruction: Instruction) -> dict[str, str]:

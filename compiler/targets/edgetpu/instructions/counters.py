@@ -24,6 +24,9 @@ MOST = 0x7FFF
 """Largest distance of a counter from a threshold that a comparison of 16 bits still understands."""
 
 
+_EVERY = (1 << TILES) - 1
+
+
 def counts_with(instruction: Instruction, field: str) -> TileFlag | None:
     """The flag of a tile that a producer of an instruction increments.
 
@@ -167,6 +170,16 @@ class Counters:
             return False
         return greatest <= 0 and self.reaches(flag, tiles) - least <= MOST
 
+    def held(self, tiles: int, least: int) -> list[TileFlag]:
+        """Flags of which a condition that asks for counts from a least one to 0 always holds."""
+        uncounted = -least <= MOST
+        return [
+            flag
+            for flag in TileFlag
+            if (self.holds(flag, tiles, least, 0) if flag in self.most else uncounted)
+            and flag < TileFlag.RING_PRODUCER_A
+        ]
+
 
 def _add(counts: list[int], tiles: int, count: int) -> None:
     for tile in range(TILES):
@@ -177,4 +190,6 @@ def _add(counts: list[int], tiles: int, count: int) -> None:
 def _greatest(counts: Sequence[int] | None, tiles: int) -> int:
     if counts is None:
         return 0
+    if tiles == _EVERY:
+        return max(counts)
     return max((count for tile, count in enumerate(counts) if tiles >> tile & 1), default=0)

@@ -51,7 +51,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.nests import (
 from fitzroy.hw_models.isa.catalog import opcodes
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Producer, Side, TileFlag, Watcher
-from fitzroy.hw_models.isa.forms import form, parsed, published, shapes
+from fitzroy.hw_models.isa.forms import parsed, published, shapes, written
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
@@ -72,16 +72,18 @@ def encoded(instruction: T, counters: Counters | None = None) -> T:
             them; None if nothing is known about the others.
     """
     nests = NESTS.get(type(instruction))
-    if nests is None or form(instruction) in published():
+    if nests is None:
         return instruction
-    ways = [
-        (item, _Own.of(item, nests, counters))
-        for item in dict.fromkeys((instruction, _resolved(instruction, nests)))
-        if not _fixed(item)
-    ]
+    direct = _Own.of(instruction, nests, counters)
+    if direct.form in published():
+        return instruction
+    plain = _resolved(instruction, nests)
+    ways = [(instruction, direct)]
+    if plain != instruction:
+        ways.append((plain, _Own.of(plain, nests, counters)))
     for close in (False, True):
         for item, own in ways:
-            found = own.encoding(close=close)
+            found = None if _fixed(item) else own.encoding(close=close)
             if found is not None:
                 return replace(item, **found)
     return instruction
@@ -201,6 +203,7 @@ class _Own:
     Attributes:
         instruction: the instruction.
         nests: its nests.
+        form: its own form.
         modes: what cannot be changed.
         loops: the loops of each nest, None for those that are absent.
         counters: counters of its phase, None if they are not known.
@@ -208,6 +211,7 @@ class _Own:
 
     instruction: Instruction
     nests: tuple[NestFields, ...]
+    form: str
     modes: Modes
     loops: tuple[Loops | None, ...]
     counters: Counters | None
@@ -216,12 +220,13 @@ class _Own:
     def of(
         cls, instruction: Instruction, nests: tuple[NestFields, ...], counters: Counters | None
     ) -> _Own:
-        modes = _modes(type(instruction), instruction.op.name.lower(), shapes(instruction))
+        opcode, found = instruction.op.name.lower(), shapes(instruction)
+        modes = _modes(type(instruction), opcode, found)
         if not isinstance(instruction, TileInstruction):
             # Counters of the scalar core run through the whole program.
             counters = None
         loops = tuple(loops_of(instruction, nest) for nest in nests)
-        return cls(instruction, nests, modes, loops, counters)
+        return cls(instruction, nests, written(opcode, found), modes, loops, counters)
 
     def encoding(self, *, close: bool) -> dict[str, Any] | None:
         """Fields that make it an instruction of another form, None if there is none.
@@ -229,7 +234,7 @@ class _Own:
         Args:
             close: whether the form may be one that is close to a published one.
         """
-        key = (form(self.instruction), self._structure(), close)
+        key = (self.form, self._structure(), close)
         if key not in _CHOICES:
             _CHOICES[key] = self.choice(close=close)
         choice = _CHOICES[key]
@@ -263,12 +268,10 @@ class _Own:
         for side in {side for nest in self.nests for side in nest.sides}:
             nest = next(nest for nest in self.nests if side in nest.sides)
             value = getattr(self.instruction, nest.field)
-            least = 0 if value is None else 1 - iterations(value, 0)
-            found += [
-                (flag, side)
-                for flag in TileFlag
-                if value is not None and self.counters.holds(flag, self.instruction.tiles, least, 0)
-            ]
+            if value is not None:
+                least = 1 - iterations(value, 0)
+                held = self.counters.held(self.instruction.tiles, least)
+                found += [(flag, side) for flag in held]
         return tuple(sorted(found))
 
     def _conditions(self) -> list[Watcher]:
