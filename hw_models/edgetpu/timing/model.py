@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -111,16 +113,18 @@ def _phases(laps: Sequence[Lap], steps: int) -> Iterator[Phase]:
 
 
 def _spans(nodes: Sequence[Node]) -> list[Span]:
-    found = []
+    """What engines did, in order of time; tiles that did the same at the same time have one."""
+    found: dict[tuple[Any, ...], Span] = {}
     for node in nodes:
         if node.issue is None or not (node.tiles or node.what in _STREAMS):
             continue
         side = node.last
-        waits = dict(side.waits.cycles)
-        found.append(
-            Span(node.what, node.tiles, node.issue, node.begin, side.end, side.busy, waits)
-        )
-    return sorted(found, key=lambda span: (span.begin, span.issue))
+        waits = dict(sorted(side.waits.cycles.items()))
+        span = Span(node.what, node.tiles, node.issue, node.begin, side.end, side.busy, waits)
+        key = span.issue, span.unit, span.begin, span.end, span.busy, *waits.items()
+        same = found.get(key)
+        found[key] = span if same is None else replace(same, tiles=same.tiles | span.tiles)
+    return sorted(found.values(), key=lambda span: (span.begin, span.issue, span.unit, span.tiles))
 
 
 def _transfers(work: Clockwork, first: int, start: float, mhz: float, pace: Pace) -> list[Transfer]:
