@@ -23,10 +23,14 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, ReshapeAttributes
 from fitzroy.compiler.ops.windows import output_extent
-from fitzroy.compiler.targets.edgetpu.fitting.narrow import arranged
+from fitzroy.compiler.targets.edgetpu.fitting import narrow
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.spilling import spilled
+from fitzroy.compiler.targets.edgetpu.fitting.strip_search import MANY_LAYERS, MOST_LAYERS
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Keep
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import GlobalAverage
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
@@ -345,6 +349,28 @@ def test_images_are_computed_again_if_the_host_is_slower(
 
 
 @pytest.mark.long
+def test_strips_are_searched_once_for_every_image_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Short segments are tried at first and in the end only, whether images wait or not."""
+    layered = legalized(unet((64, 64), 4, 4, "resize_nearest_neighbor", I8))
+    tight = replace(layered, options=Options(narrow_bytes=1300))
+    tried = []
+    search = narrow._cheapest
+
+    def counted(layered: Layered, most: int) -> Arrangement | Refused:
+        tried.append(most)
+        return search(layered, most)
+
+    monkeypatch.setattr(narrow, "_cheapest", counted)
+    kept = sum(isinstance(layer, Keep) for layer in arranged(tight).layered.layers)
+    assert kept > 4
+    # Once for images that only wait, and once for those that are computed again.
+    assert tried.count(MOST_LAYERS) <= 3
+    assert tried.count(MANY_LAYERS) <= 2 * (kept + 3)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "nbytes"), [(60272, 3000), (60233, 3000), (50066, 7000)])
 def test_images_come_back_when_all_of_them_are_with_the_host(seed: int, nbytes: int) -> None:
     """Strips that send an image and others that take it back are not the same."""
@@ -372,7 +398,7 @@ def test_only_images_around_a_tensor_make_room_for_it() -> None:
     layered = legalized(graph)
     kept = []
     for lacking in ("", skips[0], skips[1]):
-        spilt = spilled(layered, again=False, lacking=lacking)
+        spilt = spilled(layered, lacking=lacking).waiting
         assert spilt is not None
         kept += [layer.reads[0] for layer in spilt.layers if isinstance(layer, Keep)]
     assert kept == [skips[1], skips[0], skips[1]]

@@ -54,38 +54,63 @@ def arranged(layered: Layered) -> Arrangement:
     Raises:
         Refused: they do not fit; concerns the operator that makes one of them.
     """
-    found = _relieved(layered, again=False)
+    found, branch = _relieved(layered)
     if isinstance(found, Refused):
         raise found
-    if not any(isinstance(layer, host_layers.Keep) for layer in found.layered.layers):
+    if branch is None:
         return found
-    other = _relieved(layered, again=True)
+    other, _ = _relieved(branch, again=True)
     if isinstance(other, Refused):
         return found
     return min(found, other, key=lambda arrangement: arrangement.cycles)
 
 
-def _relieved(layered: Layered, *, again: bool) -> Arrangement | Refused:
+def _relieved(
+    layered: Layered, *, again: bool = False
+) -> tuple[Arrangement | Refused, Layered | None]:
     """Addresses for all tensors, or what does not fit.
 
     Args:
-        layered: the layers.
-        again: whether images may be computed again instead of waiting with the host.
+        layered: the layers, or those of a branch.
+        again: whether images are computed again instead of waiting with the host where that is
+            estimated to be faster.
+
+    Returns:
+        With it, if images only wait, the first layers in which one would be computed again.
     """
-    while True:
-        found = _cheapest(layered, MOST_LAYERS)
-        if isinstance(found, Refused):
-            found = _cheapest(layered, MANY_LAYERS)
-        if isinstance(found, Arrangement):
-            return found
-        relieved = (
-            host_layers.compacted(layered)
-            or spilling.spilled(layered, again=again, lacking=_lacking(found))
-            or _interrupted(layered)
-        )
+    branch, found = None, _fitted(layered, relieved=again)
+    while isinstance(found, Refused):
+        relieved = host_layers.compacted(layered)
         if relieved is None:
-            return found
+            ways = spilling.spilled(layered, lacking=_lacking(found))
+            relieved = ways.fastest if again else ways.waiting
+            branch = branch or ways.computing
+        relieved = relieved or _interrupted(layered)
+        if relieved is None:
+            break
         layered = relieved
+        found = _fitted(layered, relieved=True)
+    return found, None if again else branch
+
+
+def _fitted(layered: Layered, *, relieved: bool) -> Arrangement | Refused:
+    """Addresses for all tensors as they are, or what does not fit.
+
+    Args:
+        layered: the layers.
+        relieved: whether something has been done because they did not fit. Then strips of few
+            layers mostly do not fit either, and are tried once those of many layers do.
+    """
+    if not relieved:
+        found = _cheapest(layered, MOST_LAYERS)
+        return _cheapest(layered, MANY_LAYERS) if isinstance(found, Refused) else found
+    found = _cheapest(layered, MANY_LAYERS)
+    if isinstance(found, Refused):
+        return found
+    other = _cheapest(layered, MOST_LAYERS)
+    if isinstance(other, Refused):
+        return found
+    return min(found, other, key=lambda arrangement: arrangement.cycles)
 
 
 class _NoAddress(Refused):

@@ -47,17 +47,31 @@ class _Gap:
         return self.reader - self.before
 
 
-def spilled(layered: Layered, *, again: bool, lacking: str = "") -> Layered | None:
-    """The layers with the image in the host's memory that takes most room for most of them.
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Ways to make room for an image that is read much later.
+
+    Attributes:
+        waiting: the layers with the image in the host's memory; None if there is no such image.
+        fastest: the same, or the layers that compute it again if that is estimated to be faster.
+    """
+
+    waiting: Layered | None = None
+    fastest: Layered | None = None
+
+    @property
+    def computing(self) -> Layered | None:
+        """The layers that compute the image again; None if that is not faster."""
+        return None if self.fastest is self.waiting else self.fastest
+
+
+def spilled(layered: Layered, *, lacking: str = "") -> Ways:
+    """Ways to make room for the image that takes most room for most layers.
 
     Args:
         layered: the layers.
-        again: whether the image may be computed again instead, if that is estimated to be faster.
         lacking: a tensor for which there is no room. Images that wait about when it is there come
             first, because others make none. Empty if there is no such tensor.
-
-    Returns:
-        None if there is no such image.
     """
     first, last = _around(layered, lacking)
     gaps = [gap for gap in _gaps(layered) if gap.length > _SHORTEST]
@@ -68,11 +82,9 @@ def spilled(layered: Layered, *, again: bool, lacking: str = "") -> Layered | No
         default=None,
     )
     if gap is None:
-        return None
-    choices = [_waiting(layered, gap)]
-    if again:
-        choices += _computed_again(layered, gap)
-    return min(choices, key=_cycles) if len(choices) > 1 else choices[0]
+        return Ways()
+    waiting, *others = _waiting(layered, gap), *_computed_again(layered, gap)
+    return Ways(waiting, min((waiting, *others), key=_cycles) if others else waiting)
 
 
 def _around(layered: Layered, name: str) -> tuple[int, int]:
