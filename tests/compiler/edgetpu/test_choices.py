@@ -13,6 +13,7 @@ from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import NO_ATTRIBUTES
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
+from fitzroy.compiler.ops.shape import PadAttributes, StridedSliceAttributes
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.execution.estimate import StepFigures, estimate, steps
@@ -61,6 +62,33 @@ def test_estimates_of_layers_are_within_a_tenth() -> None:
     for item in found:
         if item.mark.cycles:
             assert item.mark.cycles == pytest.approx(item.cycles, rel=0.1), item.mark.name
+
+
+@pytest.mark.long
+def test_estimates_count_every_step_and_phase() -> None:
+    graph = chain(DType.INT8, (40, 40, 16))
+    (x,) = graph.outputs
+    graph.outputs = [graph.emit("abs", [x], graph.type(x), NO_ATTRIBUTES)]
+    # The last of two blocks has fewer words to write than steps.
+    grow(graph, "conv_2d", 72, (1, 1), seed=1)
+    (x,) = graph.outputs
+    other = graph.emit("abs", [x], graph.type(x), NO_ATTRIBUTES)
+    product = graph.emit("mul", [x, other], graph.type(x), ActivationAttributes())
+    # The matrices of a sum of few words take about as long as its steps.
+    box = StridedSliceAttributes((0, 0, 0, 0), (1, 4, 4, 8), (1, 1, 1, 1))
+    small = replace(graph.type(x), shape=box.size)
+    parts = [graph.emit("strided_slice", [item], small, box) for item in (other, product)]
+    total = graph.emit("add", parts, small, ActivationAttributes())
+    type = replace(graph.type(x), shape=(1, 44, 42, 72))
+    padded = graph.emit("pad", [product], type, PadAttributes((0, 2, 1, 0), (0, 2, 1, 0)))
+    graph.outputs = [padded, total]
+    (part,) = compile_edgetpu(Source.of(graph), costs=None).segments
+    found = steps(form(part, Emitted).marks, estimate(part.package, "network"))
+    kinds = {"convolution", "product", "sum", "assembly"}
+    judged = [item for item in found if item.mark.kind in kinds]
+    assert {item.mark.kind for item in judged} == kinds
+    for item in judged:
+        assert item.mark.cycles == pytest.approx(item.cycles, rel=0.1), item.mark.name
 
 
 @pytest.mark.long

@@ -23,6 +23,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     covered,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
 
@@ -72,13 +73,7 @@ def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) ->
         first: where the first goes.
         scratch: byte address of `narrow_bytes` in narrow memory.
     """
-    words = [word for row in rows for word in row]
-    common = max(set(words), key=lambda word: (words.count(word), -word))
-    fills = [(common, 0, 1, len(words))]
-    for value in sorted(set(words) - {common}):
-        fills += [
-            (value, *run) for run in _progressions([i for i, w in enumerate(words) if w == value])
-        ]
+    fills = _fills(rows)
     for index, (value, start, step, count) in enumerate(fills):
         run = walk(scratch // WORD + start, word=(count, step))
         last = index == len(fills) - 1
@@ -94,6 +89,27 @@ def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) ->
             tiles=EVERY,
         )
     )
+
+
+def storing(rows: Sequence[Row]) -> float:
+    """Estimated cycles until `matrices` has put rows; they are 0 without rows."""
+    if not rows:
+        return 0.0
+    words = sum(count for *_, count in _fills(rows))
+    timing = BEAGLE.timing
+    return timing.mesh_fill_word * words + timing.conversion_word * len(rows) * len(rows[0])
+
+
+def _fills(rows: Sequence[Row]) -> list[tuple[int, int, int, int]]:
+    """What meshes put into the words of rows, in order: value, first word, distance and count."""
+    words = [word for row in rows for word in row]
+    common = max(set(words), key=lambda word: (words.count(word), -word))
+    fills = [(common, 0, 1, len(words))]
+    for value in sorted(set(words) - {common}):
+        fills += [
+            (value, *run) for run in _progressions([i for i, w in enumerate(words) if w == value])
+        ]
+    return fills
 
 
 def _progressions(numbers: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -373,13 +373,23 @@ class Blocking:
     @property
     def delivery(self) -> Delivery:
         """How its weights come."""
-        # A single chunk also writes the words of its block, one a cycle.
-        steps, last = (
-            self.positions * max(self.staged, lanes // WORD if self.chunks == 1 else 0)
-            for lanes in (self.lanes, self.last)
-        )
+        words, total = self.lanes // WORD, (LANES * (self.blocks - 1) + self.last) // WORD
+        if self.chunks == 1:
+            # A single chunk also writes the words of its block, one a cycle. What is not written
+            # yet does not keep the steps of the next block.
+            most = max(self.staged, words)
+            last = max(self.staged * self.blocks, total) - most * (self.blocks - 1)
+        else:
+            most = last = self.staged
         return Delivery(
-            steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes, last
+            self.positions * most,
+            self.staged,
+            self.prefix,
+            self.chunks,
+            self.blocks,
+            self.slots,
+            self.lanes,
+            self.positions * last,
         )
 
     @property

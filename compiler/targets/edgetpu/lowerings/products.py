@@ -28,6 +28,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     COVERED,
     matrices,
     over,
+    storing,
 )
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
@@ -149,8 +150,14 @@ class Product(Layer):
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: six steps for a word, after a phase in which a matrix is stored."""
-        return word_cycles(area, groups, 6) + 2 * BEAGLE.timing.phase
+        """Estimated cycles, after a phase in which a matrix is stored.
+
+        Spreading a word takes four steps, and packing its matrix as many cycles; this begins when
+        all words of a strip are spread. A shared operand has few words, so that the step of each
+        product takes most.
+        """
+        steps = 1 if self.shared else 2 * _MATRIX // WORD
+        return word_cycles(area, groups, steps) + BEAGLE.timing.phase + storing([_SPREAD])
 
     def windows(self, index: int) -> Windows:
         """The same element, or the only one."""

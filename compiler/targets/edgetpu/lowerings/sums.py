@@ -27,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     matrices,
     narrow_bytes,
     over,
+    storing,
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.constants import constant, scalar_of
@@ -100,8 +101,11 @@ class Sum(Layer):
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: a step for each operand, or two with factors in halfwords."""
-        return word_cycles(area, groups, 4 if self._halves else 2)
+        """Estimated cycles: a step for each operand, or two with factors in halfwords.
+
+        The matrices come first.
+        """
+        return word_cycles(area, groups, 4 if self._halves else 2) + storing(self._rows())
 
     @property
     def _halves(self) -> bool:

@@ -22,6 +22,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     matrices,
     narrow_bytes,
     shifted,
+    storing,
 )
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
@@ -208,14 +209,17 @@ class Assembly(Layer):
 
         Bytes that join a word are copied to another one first, and are joined in two steps.
         """
-        words, steps, phases = 0, 0, sum((bool(self._rows()), self.fill is not None))
+        # A constant is put in a phase of its own if the section joins its words.
+        filled = self.fill is not None and -(-self.sections[0].channels // WORD) != groups
+        words, steps, phases = 0, 0, sum((bool(self._rows()), filled))
         for section in self.sections:
             for part in _parts(section):
                 copied = section.rows.count * section.columns.count * part.words
                 words += 0 if part.joins else copied
                 steps += copied * (len(part.rows) + (2 if part.joins else 0))
                 phases += 2 if part.joins else 0
-        return word_cycles(area, groups, steps / max(words, 1)) + phases * BEAGLE.timing.phase
+        found = word_cycles(area, groups, steps / max(words, 1)) + storing(self._rows())
+        return found + phases * BEAGLE.timing.phase
 
     def windows(self, index: int) -> Windows:
         """The runs of a section along rows and columns."""
