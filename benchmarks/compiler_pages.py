@@ -132,9 +132,9 @@ def _estimates(models: Sequence[Json]) -> str:
     return (
         "\n### Estimates\n\nThe code generator decides by estimates of the cycles of layers. "
         f"**{shares[0]} are within 10 % of the timing model** on its default host; without "
-        f"{_REPEATED} layers, most of which are in two models of equal ones, {shares[1]}. How long "
-        "inputs and outputs wait for the host depends on what came before, so their estimates are "
-        "the least accurate. Layers that run in one phase count as one.\n\n"
+        f"{_REPEATED} layers, most of which are in two models of equal ones, {shares[1]}. Those of "
+        "inputs and outputs include the time in which they wait for the link, or for a host that "
+        "still reads outputs of steps before. Layers that run in one phase count as one.\n\n"
         + table(
             ("layers", "number", "within 10 %", "estimated cycles", "timed cycles"),
             [(row[0], *(f"{value:,.0f}" for value in row[1:])) for row in rows],

@@ -294,7 +294,7 @@ def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:
             Column("MAC use", title="share of the products that the chip could do in the time"),
             Column("bound by", text=True),
             Column("least", title="cycles that its products, or its bytes on the ring, take"),
-            Column("expected", title="cycles by which the code generator chose"),
+            Column("expected", title="cycles that the code generator estimates"),
             Column("chosen", text=True),
         ),
         [

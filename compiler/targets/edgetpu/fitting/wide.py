@@ -49,14 +49,12 @@ class Assignment:
         residency: where weights lie that stay on the chip.
         staging: rows at the top of wide memory for data.
         used: bytes of narrow memory used from the bottom.
-        cycles: estimated cycles.
     """
 
     schedule: Schedule
     residency: Residency
     staging: int
     used: int
-    cycles: float
 
     @property
     def weights(self) -> list[Weights]:
@@ -136,7 +134,7 @@ def _assigned(
         if isinstance(tensor, Vector) and name in residency.firsts
     }
     schedule = schedule.with_layers(layers).changed(firsts)
-    return Assignment(schedule, residency, staging, arrangement.used, arrangement.cycles)
+    return Assignment(schedule, residency, staging, arrangement.used)
 
 
 def _complete(schedule: Schedule, options: Options) -> tuple[Residency, int] | None:

@@ -33,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legaliz
 from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise, VectorPointwise
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
+    LANES,
     TILES,
     WORD,
     Image,
@@ -40,6 +41,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Kept,
     Placed,
     TiledAxis,
+    Vector,
     round_up,
     split,
 )
@@ -91,6 +93,18 @@ class Receive(Layer):
         """Estimated cycles until the pixels of a tile have come from the host."""
         return pace.arriving(math.prod(area), self.channels)
 
+    def finishing(self, tensors: Mapping[str, Placed]) -> float:
+        """Estimated cycles from the last byte of it on the chip to the next phase."""
+        image = tensors[self.writes]
+        assert isinstance(image, Image)
+        return pace.taken(inputs.last_words(image, compact=self.compact))
+
+    def fills(self, tensors: Mapping[str, Placed]) -> bool:
+        """Whether tiles fill some words in a phase of its own before it comes."""
+        image = tensors[self.writes]
+        assert isinstance(image, Image)
+        return inputs.fills(image)
+
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory through which the words from the ring go."""
         return inputs.staging_rows(tensors[self.writes], compact=self.compact)
@@ -119,6 +133,14 @@ class ReceiveVector(Receive):
     makes_vector = True
     spreads = True
 
+    def finishing(self, tensors: Mapping[str, Placed]) -> float:
+        """Estimated cycles from the last byte of it on the chip to the next phase."""
+        return pace.taken(0)
+
+    def fills(self, tensors: Mapping[str, Placed]) -> bool:
+        """No words are filled."""
+        return False
+
     def emit(self, context: Context) -> None:
         """Receive the vector; every tile keeps its blocks."""
         inputs.receive_vector(context, context.vector(self.writes))
@@ -133,7 +155,25 @@ class ToHost(Layer):
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles until the words of a tile are on their way to the host."""
-        return pace.sending(math.prod(area), groups)
+        return pace.sending(pace.sent_rows(math.prod(area), groups))
+
+    def relayed(self, tensors: Mapping[str, Placed], size: int) -> bool:
+        """Whether it goes through the scalar core, if the host gets so many bytes."""
+        sent = tensors[self.writes]
+        assert isinstance(sent, Image)
+        return outputs.relayed(sent, size)
+
+    def sending(self, tensors: Mapping[str, Placed], size: int) -> float:
+        """Estimated cycles until tiles have sent it, if the host keeps up.
+
+        Args:
+            tensors: places of tensors.
+            size: bytes that the host gets.
+        """
+        sent = tensors[self.writes]
+        assert isinstance(sent, Image)
+        rows = sum(outputs.image_rows(sent, tile) for tile in range(TILES))
+        return pace.sending(rows, size // WORD if outputs.relayed(sent, size) else 0)
 
     def blocked(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles until the host has read so much that nothing of it waits for room."""
@@ -193,7 +233,17 @@ class SendVector(Send):
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles, unless another layer takes them."""
-        return 0.0 if self.sent else pace.sending_vector(math.prod(area) * groups * WORD)
+        return 0.0 if self.sent else pace.sending(-(-math.prod(area) * groups * WORD // LANES))
+
+    def relayed(self, tensors: Mapping[str, Placed], size: int) -> bool:
+        """It never goes through the scalar core."""
+        return False
+
+    def sending(self, tensors: Mapping[str, Placed], size: int) -> float:
+        """Estimated cycles until tiles have sent a row for each block."""
+        vector = tensors[self.reads[0]]
+        assert isinstance(vector, Vector)
+        return pace.sending(vector.blocks)
 
     def emit(self, context: Context) -> None:
         """Send the vector, unless the layer that computes it sends it by itself."""
@@ -259,6 +309,10 @@ class Fetch(Layer):
     def cycles(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles until the words of a tile have come back from the host."""
         return pace.arriving(math.prod(area), groups * WORD)
+
+    def finishing(self, tensors: Mapping[str, Placed]) -> float:
+        """Estimated cycles from the last byte of it on the chip to the next phase."""
+        return pace.taken(0)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory through which the words from the ring go."""

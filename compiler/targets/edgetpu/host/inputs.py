@@ -26,7 +26,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis, single_bytes
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream, Piece
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, longest
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     LANES,
@@ -157,6 +157,18 @@ def _slot_words(image: Image, compact: bool) -> tuple[int, int]:
     return rows, rows * row_bytes // WORD
 
 
+def last_words(image: Image, *, compact: bool = False) -> int:
+    """Words that a tile still has to copy, at most, when the last of its rows have come."""
+    _, slot = _slot_words(image, compact)
+    row_bytes = image.columns.extent * image.channels
+    return min(slot, longest(image.rows.owned) * row_bytes // WORD)
+
+
+def fills(image: Image) -> bool:
+    """Whether tiles fill some words before they take an image: copies read beyond a pixel."""
+    return image.depth > image.channels > WORD
+
+
 def _units(image: Image, part: int) -> Interval:
     """Units of the host's buffer with the image rows of a row of the grid."""
     row_bytes = image.columns.extent * image.channels
@@ -265,8 +277,7 @@ class _Feed:
     @property
     def beyond(self) -> int:
         """Bytes after a pixel that its copy reads."""
-        channels = self.image.channels
-        return self.image.depth - channels if channels > WORD else 0
+        return self.image.depth - self.image.channels if fills(self.image) else 0
 
     @property
     def step(self) -> int:

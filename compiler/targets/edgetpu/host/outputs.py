@@ -154,15 +154,11 @@ def send_image(
     builder.on_tiles(lambda tile: sending(tile).pack(), tiles)
     words = {tile: image_words(sent, tile) for tile in tiles}
     size = destination.size(sent_bytes(sent))
-    fill = size // WORD - sum(words.values())
-    # The outfeed sends units of 8 bytes, but pieces follow each other without gaps. What fills up
-    # the part is after the words of the last row.
-    units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
-    if not units or fill > -words[tiles[-1]] % LANES:
+    if relayed(sent, size):
         relay(builder, [(message(tile), count) for tile, count in words.items()], size, destination)
         return
     destination.ask(builder, size)
-    words[tiles[-1]] += fill
+    words[tiles[-1]] += size // WORD - sum(words.values())
     for tile, count in words.items():
         # The message comes before all outfeeds of it but the first: an outfeed that has no room in
         # the queue would keep the scalar core from handing the message to its tile.
@@ -170,6 +166,21 @@ def send_image(
         for instruction in (first, message(tile), *others):
             builder.emit(instruction)
         builder.tokens.outfed += 1 + len(others)
+
+
+def relayed(sent: Image, size: int) -> bool:
+    """Whether what tiles send of an image goes through the scalar core.
+
+    The outfeed sends units of 8 bytes, but pieces follow each other without gaps. What fills up
+    the part is after the words of the last row.
+
+    Args:
+        sent: what of the image goes to the host.
+        size: bytes that the host gets.
+    """
+    *others, last = [image_words(sent, tile) for tile in range(TILES) if sent.active(tile)]
+    fill = size // WORD - sum(others) - last
+    return any(WORD * count % UNIT for count in others) or fill > -last % LANES
 
 
 def sent_bytes(sent: Image) -> int:

@@ -104,6 +104,23 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """A transfer that the program asks the host for.
+
+    Attributes:
+        place: chunk and bundle where it asks, as `Builder.position` tells them.
+        tag: what it asks for.
+        size: bytes.
+        scratch: whether the bytes are in the host's scratch buffer.
+    """
+
+    place: tuple[int, int]
+    tag: DescriptorTag
+    size: int
+    scratch: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Queue:
     """Instructions that wait at a stream engine.
 
@@ -141,6 +158,7 @@ class Builder:
         tokens: turns on the ring.
         staging: first row of wide memory that phases may use for data.
         infeeds_awaited: fences so far that wait for the infeed.
+        requests: transfers that the host was asked for.
     """
 
     def __init__(self) -> None:
@@ -158,6 +176,7 @@ class Builder:
         self._bundles = 0
         self._issued = -DESCRIPTOR_BUNDLES
         self.infeeds_awaited = 0
+        self.requests: list[Request] = []
 
     @property
     def position(self) -> tuple[int, int]:
@@ -421,6 +440,7 @@ class Builder:
         self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, _ADDRESS.high))
         self.emit(_move(9, tag, DescriptorSlot.SIZE, 8))
         self.emit(_store(DescriptorSlot.TAG, 9))
+        self.requests.append(Request(self.position, tag, size, kind is SymbolKind.SCRATCH))
         self.emit(Scalar(store=Store.ISSUE))
 
     def output(self, size: int, kind: SymbolKind, name: str = "") -> int:

@@ -44,6 +44,24 @@ def relayed(axis: TiledAxis) -> TiledAxis:
     return replace(axis, window=tuple(windows))
 
 
+def longest_way(axis: TiledAxis) -> int:
+    """Elements that come over the mesh, one after the other, until every window along it is full.
+
+    A tile passes on what others need once it has all that it takes from the same side.
+    """
+    whole = relayed(axis)
+    parts = range(len(axis.owned))
+    longest = 0
+    for side, order in ((_before, parts), (_after, parts[::-1])):
+        count, source = 0, (0, 0)
+        for part in order:
+            begin, end = side(whole, part)
+            inside = begin == end or (source[0] <= begin and end <= source[1])
+            count = end - begin + (0 if inside else count)
+            longest, source = max(longest, count), axis.owned[part]
+    return longest
+
+
 def _inside(interval: Interval, axis: TiledAxis) -> Interval:
     begin, end = max(interval[0], 0), min(interval[1], axis.extent)
     return (begin, end) if begin < end else (0, 0)

@@ -398,6 +398,11 @@ class Blocking:
         return self.delivery.cycles(self.beside) + BEAGLE.timing.phase
 
     @property
+    def first(self) -> float:
+        """Those of them before the first step."""
+        return self.delivery.first(self.beside)
+
+    @property
     def beside(self) -> int:
         """Rows of a chunk that come on channel A while the others come on B."""
         return self.delivery.beside if self.both else 0
@@ -440,11 +445,22 @@ class Delivery:
 
     def cycles(self, beside: int = 0) -> float:
         """Estimated cycles if so many rows of every chunk come on the other channel."""
+        count, chunk, vectors = self.chunks * self.blocks, self._chunk(beside), self._vectors
+        return pipeline(self.steps, chunk, count, self.slots, self._loading, self.last) + vectors
+
+    def first(self, beside: int = 0) -> float:
+        """Those of them before the first step, in which the first chunk comes."""
+        return pipeline(0.0, self._chunk(beside), 1, self.slots, self._loading) + self._vectors
+
+    @property
+    def _vectors(self) -> float:
+        """Cycles of the vectors of a block on the ring."""
+        return BEAGLE.timing.ring_row * self.prefix
+
+    def _chunk(self, beside: int) -> float:
+        """Cycles of a chunk on the ring."""
         row = BEAGLE.timing.ring_row
-        vectors = row * self.prefix
-        delivery = max(row * (self.staged - beside) + vectors / self.chunks, row * beside)
-        count = self.chunks * self.blocks
-        return pipeline(self.steps, delivery, count, self.slots, self._loading, self.last) + vectors
+        return max(row * (self.staged - beside) + self._vectors / self.chunks, row * beside)
 
     @property
     def _loading(self) -> float:

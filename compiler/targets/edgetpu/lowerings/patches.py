@@ -156,6 +156,7 @@ class Option:
         patch: the patch.
         rows: rows of wide memory for the parameters.
         cycles: estimated cycles.
+        first: those of them before the first step, in which the first block of weights comes.
         held: rows of wide memory in staging.
         paired: whether two slots take turns, or each block has its own, as in published programs.
     """
@@ -163,6 +164,7 @@ class Option:
     patch: Patch
     rows: int
     cycles: float
+    first: float
     held: int
     paired: bool
 
@@ -231,14 +233,17 @@ def _option(
     delivery = Delivery(steps, staged, vectors, 1, blocks, patch.slots, patch.lanes, steps)
     if patch.packed:
         row = timing.fifo_word * FIFO_LANES
-        cycles = pipeline(steps, row * (staged + vectors), blocks, patch.slots)
+        block = row * (staged + vectors)
+        cycles = pipeline(steps, block, blocks, patch.slots)
+        first = pipeline(0.0, block, 1, patch.slots)
     else:
         patch = replace(patch, beside=delivery.beside if both else 0)
-        cycles = delivery.cycles(patch.beside)
+        cycles, first = delivery.cycles(patch.beside), delivery.first(patch.beside)
     return Option(
         patch,
         patch.parameter_rows(in_channels, vectors),
         cycles + timing.phase,
+        first,
         patch.slots * (staged + vectors),
         published_slots(patch.slots, blocks),
     )

@@ -1,13 +1,15 @@
-"""What was chosen for the steps of a program, in words, and the cycles that were expected of it."""
+"""What was chosen for the steps of a program, in words, and the cycles that they take by it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fitzroy.compiler.targets.edgetpu.layers import halo
 from fitzroy.compiler.targets.edgetpu.layers.layer import Step, longest
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Blocking, Convolution
 from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.patches import Patch
+from fitzroy.compiler.targets.edgetpu.lowerings.patches import Option, Patch
+from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, WORD, Image
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
@@ -18,50 +20,58 @@ class Choice:
 
     Attributes:
         variant: the choice, for people; empty where there was none.
-        cycles: estimated cycles; 0 where nothing is estimated.
+        cycles: estimated cycles, if it waits for nothing; 0 where nothing is estimated.
+        first: those of them before it reads anything, in which its first weights come.
+        exchange: further cycles in which tiles give their neighbours the borders of the result.
     """
 
     variant: str
     cycles: float
+    first: float
+    exchange: float
 
 
 def choice_of(step: Step) -> Choice:
     """What was chosen for a step whose tensors have addresses."""
     layer, result = step.layer, step.result
-    variant, cycles = "", step.cycles
-    last = float(result.depth // WORD) if isinstance(result, Image) else 0.0
+    variant, cycles, first = "", step.cycles, 0.0
+    last = result.depth // WORD if isinstance(result, Image) else 0
     if isinstance(result, Image) and isinstance(layer, Depthwise):
-        variant, cycles = _patch(layer.patch), _patch_cycles(layer, result) or cycles
-        last /= layer.patch.blocks(layer.in_channels)
+        variant, option = _patch(layer.patch), _option(layer, result)
+        if option is not None:
+            cycles, first = option.cycles, option.first
+        last //= layer.patch.blocks(layer.in_channels)
     elif isinstance(result, Image) and isinstance(layer, Convolution):
         blocking = layer.blocking(result)
-        variant, cycles, last = _blocking(blocking), blocking.cycles, blocking.last / WORD
+        variant, cycles, first = _blocking(blocking), blocking.cycles, blocking.first
+        last = blocking.last // WORD
+    elif isinstance(result, Image) and isinstance(layer, TransposedConvolution):
+        cycles = sum(part.blocking(result).cycles for part in layer.parts)
     parts = [variant] if variant else []
     if step.whole is not None:
         parts.append("a strip")
-    elif cycles and isinstance(result, Image):
-        cycles += _exchange(result, last)
-    return Choice(", ".join(parts), cycles)
+    return Choice(", ".join(parts), cycles, first, _exchange(step, last))
 
 
-def _exchange(image: Image, words: float) -> float:
-    """Estimated cycles in which tiles give their neighbours the borders of an image.
+def _exchange(step: Step, words: int) -> float:
+    """Estimated cycles in which tiles give their neighbours the borders of what a step completes.
 
     Args:
-        image: the image; what is outside of it is padding, which no neighbour has.
+        step: the step.
         words: words of a pixel that are sent at the end; those of all blocks of channels but the
             last one are on their way while the layer computes.
     """
-    down, across = (
-        max(
-            max(begin - max(before, 0), min(after, axis.extent) - end)
-            for (begin, end), (before, after) in zip(axis.owned, axis.window, strict=True)
-            if before < after
-        )
-        for axis in (image.rows, image.columns)
-    )
+    image = step.whole or step.result
+    if not step.complete or not isinstance(image, Image):
+        return 0.0
+    down, across = halo.longest_way(image.rows), halo.longest_way(image.columns)
+    if not down and not across:
+        return 0.0
     pixels = down * longest(image.columns.owned) + across * longest(image.rows.window)
-    return BEAGLE.timing.mesh_word * pixels * words
+    if step.whole is None and step.layer.completes(step.tensors) is not None:
+        return BEAGLE.timing.mesh_word * pixels * words
+    # In a phase of its own.
+    return BEAGLE.timing.mesh_word * pixels * image.depth // WORD + BEAGLE.timing.phase
 
 
 def _patch(patch: Patch) -> str:
@@ -73,11 +83,11 @@ def _patch(patch: Patch) -> str:
     )
 
 
-def _patch_cycles(layer: Depthwise, result: Image) -> float:
-    """Estimated cycles of the patch of a layer; 0 if it has been changed since it was chosen."""
+def _option(layer: Depthwise, result: Image) -> Option | None:
+    """What the patch of a layer costs; None if it has been changed since it was chosen."""
     areas = sorted({result.area(tile) for tile in range(TILES) if result.active(tile)})
     options = layer.patches(areas, both=bool(layer.patch.beside))
-    return next((one.cycles for one in options if one.patch == layer.patch), 0.0)
+    return next((one for one in options if one.patch == layer.patch), None)
 
 
 def _blocking(blocking: Blocking) -> str:

@@ -8,6 +8,7 @@ encode, the operator that it belongs to is refused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import FormatError, InternalError
@@ -22,10 +23,11 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Flow, Identit
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
-from fitzroy.compiler.targets.edgetpu.program.choices import choice_of
+from fitzroy.compiler.targets.edgetpu.program.choices import Choice, choice_of
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
+from fitzroy.compiler.targets.edgetpu.program.expected import Course, expected
 from fitzroy.formats.object_file import Symbol, Text
-from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
 
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
@@ -91,7 +93,7 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     schedule, pieces = assignment.schedule, assignment.residency.pieces
     steps, own = schedule.steps, schedule.scratch
     narrow_bytes = schedule.layered.options.narrow_bytes
-    builder, marks = Builder(), list[Mark]()
+    builder, marks, choices = Builder(), list[Mark](), list[Choice]()
     builder.staging = IDENTITY
     host = HostStream(
         [
@@ -124,7 +126,9 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
         if not flow.joined:
             # No chunk ends between the steps of a phase.
             builder.room(_MOST_BUNDLES)
-        marks.append(replace(_mark(step, builder), joined=flow.joined))
+        choices.append(choice_of(step))
+        mark = _mark(step, builder)
+        marks.append(replace(mark, variant=choices[-1].variant, joined=flow.joined))
         if not step.layer.received:
             host.prefetch(builder)
         # What a step takes is under way before the tiles are waited for.
@@ -153,16 +157,34 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     builder.end()
     assert host.complete
     assert inputs.complete
-    return Emission(Emitted(marks, list(builder.program)), builder)
+    program = list(builder.program)
+    course = Course(
+        steps,
+        phases,
+        choices,
+        [(mark.chunk, mark.bundle) for mark in marks],
+        builder.requests,
+        _chunk_bytes(program),
+        pieces,
+        made,
+    )
+    cycles = [*expected(course), 0.0]
+    marks = [replace(mark, cycles=some) for mark, some in zip(marks, cycles, strict=True)]
+    return Emission(Emitted(marks, program), builder)
+
+
+def _chunk_bytes(program: Sequence[tuple[int, int, Instruction]]) -> list[int]:
+    """Bytes of the chunks of a program, from the places of its instructions."""
+    ends = {number: bundle + item.bundles() for number, bundle, item in program}
+    return [BUNDLE_BYTES * ends[number] for number in sorted(ends)]
 
 
 def _mark(step: Step, builder: Builder) -> Mark:
     """What begins at the place that the program has reached."""
     layer = step.layer
     name = "" if isinstance(layer, host_layers.Receive | host_layers.Send) else layer.name
-    choice, place = choice_of(step), builder.position
     title = f"{layer.kind} {layer.name}"
-    return Mark(title, name, *place, layer.origin, layer.kind, choice.variant, choice.cycles)
+    return Mark(title, name, *builder.position, layer.origin, layer.kind)
 
 
 def _complete(builder: Builder, step: Step, flow: Flow, *, last: bool) -> None:

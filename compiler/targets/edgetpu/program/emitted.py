@@ -25,7 +25,7 @@ class Mark:
         origin: the node that the layer comes from, or the input that it takes; empty for the end.
         kind: what the layer is.
         variant: what was chosen for it, for people; empty where there was no choice.
-        cycles: estimated cycles; 0 where nothing is estimated.
+        cycles: estimated cycles from the end of the step before; 0 where nothing is estimated.
         joined: whether the step runs in the same phase as the one before.
     """
 
@@ -61,6 +61,11 @@ class Emitted(Form):
         for number, _, instruction in self.program:
             bodies.setdefault(number, []).append(instruction)
         return [whole_chunk(bodies[number]) for number in sorted(bodies)]
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of all steps with an estimate."""
+        return sum(mark.cycles for mark in self.marks)
 
     def step_at(self, chunk: int, bundle: int) -> Mark | None:
         """The step that the instruction in some place belongs to; None for what precedes all."""

@@ -119,7 +119,7 @@ def _lowered(layered: Layered, observe: Observer | None) -> ObjectFile:
             narrow_bytes=assignment.used,
             scratch_bytes=emission.scratch_bytes,
             staging=[Reserved(tiles=EVERY, row=first, rows=assignment.staging)],
-            estimated_cycles=round(assignment.cycles),
+            estimated_cycles=round(emission.form.cycles),
         ),
     )
 
