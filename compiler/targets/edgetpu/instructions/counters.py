@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY, TILES
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
@@ -22,9 +22,6 @@ from fitzroy.hw_models.isa.traversal import Traversal
 
 MOST = 0x7FFF
 """Largest distance of a counter from a threshold that a comparison of 16 bits still understands."""
-
-
-_EVERY = (1 << TILES) - 1
 
 
 def counts_with(instruction: Instruction, field: str) -> TileFlag | None:
@@ -190,6 +187,6 @@ def _add(counts: list[int], tiles: int, count: int) -> None:
 def _greatest(counts: Sequence[int] | None, tiles: int) -> int:
     if counts is None:
         return 0
-    if tiles == _EVERY:
+    if tiles == EVERY:
         return max(counts)
     return max((count for tile, count in enumerate(counts) if tiles >> tile & 1), default=0)

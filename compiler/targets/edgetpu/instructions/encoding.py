@@ -81,9 +81,10 @@ def encoded(instruction: T, counters: Counters | None = None) -> T:
     ways = [(instruction, direct)]
     if plain != instruction:
         ways.append((plain, _Own.of(plain, nests, counters)))
+    free = [(item, own) for item, own in ways if not _fixed(item)]
     for close in (False, True):
-        for item, own in ways:
-            found = None if _fixed(item) else own.encoding(close=close)
+        for item, own in free:
+            found = own.encoding(close=close)
             if found is not None:
                 return replace(item, **found)
     return instruction
