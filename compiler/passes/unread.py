@@ -46,10 +46,10 @@ _WORTHWHILE = 0.5
 """Share of the pixels of an image up to which computing only these pays."""
 
 _LEAST = 8
-"""Rows and columns that operators of single elements give at least.
+"""Fewest rows and columns that an elementwise operator computes, if its image has as many.
 
-That is two of each for every tile. Published programs give single elements by convolutions only;
-the few pixels more cost next to nothing.
+This gives every tile two of each. Operators on a single pixel would need instruction forms that no
+published program has, and the extra pixels cost next to nothing.
 """
 
 
@@ -128,7 +128,11 @@ class _Span:
         return _Span.of(begin, (last - begin) // step + 1, step)
 
     def widened(self, extent: int) -> _Span:
-        """At least `_LEAST` positions among which are these, as far as an extent has them."""
+        """These positions and enough others, equally spaced, to make `_LEAST` if they exist.
+
+        Args:
+            extent: positions along the axis.
+        """
         first = self.begin % self.step
         missing = min(_LEAST, (extent - 1 - first) // self.step + 1) - self.count
         if missing <= 0:

@@ -88,7 +88,7 @@ def form(instruction: Instruction) -> str:
 
 
 def written(opcode: str, found: Mapping[str, str]) -> str:
-    """The text of a form; the opposite of `parsed`.
+    """The text of a form; the inverse of `parsed`.
 
     Args:
         opcode: name of the opcode.

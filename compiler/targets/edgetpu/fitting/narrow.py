@@ -60,9 +60,7 @@ def arranged(layered: Layered) -> Arrangement:
     if branch is None:
         return found
     other, _ = _relieved(branch, again=True)
-    if isinstance(other, Refused):
-        return found
-    return min(found, other, key=lambda arrangement: arrangement.cycles)
+    return _faster(found, other)
 
 
 def _relieved(
@@ -71,12 +69,13 @@ def _relieved(
     """Addresses for all tensors, or what does not fit.
 
     Args:
-        layered: the layers, or those of a branch.
+        layered: the layers; with `again`, those from which it leads elsewhere.
         again: whether images are computed again instead of waiting with the host where that is
             estimated to be faster.
 
     Returns:
-        With it, if images only wait, the first layers in which one would be computed again.
+        The addresses or the refusal, and the layers from which `again` leads elsewhere: the first
+        in which computing an image again is faster than letting it wait. None if there are none.
     """
     branch, found = None, _fitted(layered, relieved=again)
     while isinstance(found, Refused):
@@ -90,7 +89,7 @@ def _relieved(
             break
         layered = relieved
         found = _fitted(layered, relieved=True)
-    return found, None if again else branch
+    return found, branch
 
 
 def _fitted(layered: Layered, *, relieved: bool) -> Arrangement | Refused:
@@ -98,8 +97,8 @@ def _fitted(layered: Layered, *, relieved: bool) -> Arrangement | Refused:
 
     Args:
         layered: the layers.
-        relieved: whether something has been done because they did not fit. Then strips of few
-            layers mostly do not fit either, and are tried once those of many layers do.
+        relieved: whether these layers are the result of making room. Then short segments mostly do
+            not fit either, and are tried only once long ones do.
     """
     if not relieved:
         found = _cheapest(layered, MOST_LAYERS)
@@ -107,10 +106,14 @@ def _fitted(layered: Layered, *, relieved: bool) -> Arrangement | Refused:
     found = _cheapest(layered, MANY_LAYERS)
     if isinstance(found, Refused):
         return found
-    other = _cheapest(layered, MOST_LAYERS)
-    if isinstance(other, Refused):
+    return _faster(found, _cheapest(layered, MOST_LAYERS))
+
+
+def _faster(found: Arrangement, other: Arrangement | Refused) -> Arrangement:
+    """The one with fewer estimated cycles; the first if the other does not fit."""
+    if isinstance(other, Refused) or found.cycles <= other.cycles:
         return found
-    return min(found, other, key=lambda arrangement: arrangement.cycles)
+    return other
 
 
 class _NoAddress(Refused):

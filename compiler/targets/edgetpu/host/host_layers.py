@@ -173,7 +173,7 @@ class ToHost(Layer):
         sent = tensors[self.writes]
         assert isinstance(sent, Image)
         rows = sum(outputs.image_rows(sent, tile) for tile in range(TILES))
-        return pace.sending(rows, size // WORD if outputs.relayed(sent, size) else 0)
+        return pace.sending(rows, size // WORD if self.relayed(tensors, size) else 0)
 
     def blocked(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles until the host has read so much that nothing of it waits for room."""

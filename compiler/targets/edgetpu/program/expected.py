@@ -2,7 +2,7 @@
 
 A step takes the cycles by which the code generator decides, unless it waits for the host. How long
 depends on the steps before: the link may still bring other data, and outputs that the host has not
-read may leave no room. `expected` therefore follows the program from its begin. Steps without an
+read may leave no room. `expected` therefore follows the program from the start. Steps without an
 estimate count as if they took no time.
 """
 
