@@ -132,9 +132,17 @@ def _lacking(refusal: Refused) -> str:
 
 
 def _interrupted(layered: Layered) -> Layered | None:
-    """The layers with an image that waits with the host where nothing else helps, if there is."""
-    reached = Search.of(Schedule.of(layered)).reached(layered.options.narrow_bytes)
-    return spilling.interrupted(layered, reached) if reached < len(layered.layers) else None
+    """The layers with an image that waits with the host where nothing else helps, if there is.
+
+    If strips fit all of narrow memory, but tensors find no addresses, it is one for which strips in
+    less of it do not fit.
+    """
+    search = Search.of(Schedule.of(layered))
+    for capacity in capacities(layered.options.narrow_bytes):
+        reached = search.reached(capacity)
+        if reached < len(layered.layers):
+            return spilling.interrupted(layered, reached)
+    return None
 
 
 def _cheapest(layered: Layered, most: int) -> Arrangement | Refused:

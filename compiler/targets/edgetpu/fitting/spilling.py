@@ -5,6 +5,9 @@ go to the host's scratch buffer when they are computed, and come back before the
 the gap. Inputs are taken from the host again instead, and images that a few layers compute from
 them are computed again, if that takes less time: a byte that goes to the host takes as long as many
 products.
+
+Of several images, those that are not used for long come first: they make room for more layers than
+others, with the same bytes sent.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Ways:
 
 
 def spilled(layered: Layered, *, lacking: str = "") -> Ways:
-    """Ways to make room for the image that takes most room for most layers.
+    """Ways to make room for an image that takes much of it for many layers.
 
     Args:
         layered: the layers.
@@ -78,7 +81,7 @@ def spilled(layered: Layered, *, lacking: str = "") -> Ways:
     near = [gap for gap in gaps if gap.before < last and gap.reader > first]
     gap = max(
         near or gaps,
-        key=lambda one: one.nbytes * (one.length - 1),
+        key=lambda one: one.nbytes * (one.length - 1) ** _PATIENCE,
         default=None,
     )
     if gap is None:
@@ -115,12 +118,22 @@ def interrupted(layered: Layered, reached: int) -> Layered | None:
         (
             gap
             for gap in _gaps(layered)
-            if reached <= gap.maker < reached + _FURTHEST and not layered.layers[gap.maker].received
+            if reached <= gap.maker < reached + _FURTHEST and _is_useful(layered, gap)
         ),
         key=lambda one: one.nbytes,
         default=None,
     )
     return None if gap is None else _waiting(layered, gap)
+
+
+def _is_useful(layered: Layered, gap: _Gap) -> bool:
+    """Whether an image makes room if it waits.
+
+    An input comes again anyway, and what just came from the host would go back unread.
+    """
+    maker = layered.layers[gap.maker]
+    came = isinstance(maker, Fetch) and gap.before == gap.maker and gap.length == 1
+    return not (maker.received or came)
 
 
 _FURTHEST = 12
@@ -228,8 +241,13 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
                 yield _Gap(name, numbers[0], before, after, image.nbytes)
 
 
-_LONGEST = 3
-"""Layers that are computed again, at most."""
+_PATIENCE = 2
+"""How much more the length of a gap counts than its bytes, as an exponent. With 1, a large image
+that is read soon after would go to the host before a small one that waits for most of the layers;
+what is sent and fetched grows with the bytes alone."""
+
+_LONGEST = 6
+"""Layers that are computed again, at most: those of two levels of a U-Net."""
 
 _SHORTEST = 2
 """A gap has more than so many layers, counted with its last reader."""
