@@ -57,10 +57,17 @@ def arranged(layered: Layered) -> Arrangement:
     found, branch = _relieved(layered)
     if isinstance(found, Refused):
         raise found
+    if found.layered is layered and found.cycles > _EXCESS * spilling.cycles(layered):
+        branch = spilling.spilled(layered).fastest
     if branch is None:
         return found
     other, _ = _relieved(branch, again=True)
     return _faster(found, other)
+
+
+_EXCESS = 4
+"""How many times the cycles of layers without strips are so many that making room is tried, too:
+strips that barely fit compute the same rows again and again."""
 
 
 def _relieved(

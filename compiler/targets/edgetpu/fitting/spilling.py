@@ -87,7 +87,7 @@ def spilled(layered: Layered, *, lacking: str = "") -> Ways:
     if gap is None:
         return Ways()
     waiting, *others = _waiting(layered, gap), *_computed_again(layered, gap)
-    return Ways(waiting, min((waiting, *others), key=_cycles) if others else waiting)
+    return Ways(waiting, min((waiting, *others), key=cycles) if others else waiting)
 
 
 def _around(layered: Layered, name: str) -> tuple[int, int]:
@@ -162,8 +162,8 @@ def _waiting(layered: Layered, gap: _Gap) -> Layered:
     )
 
 
-def _cycles(layered: Layered) -> float:
-    """Estimated cycles of all layers."""
+def cycles(layered: Layered) -> float:
+    """Estimated cycles of all layers, one after the other without strips."""
     return sum(step.cycles for step in Schedule.of(layered).steps)
 
 
