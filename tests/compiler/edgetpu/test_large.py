@@ -27,7 +27,7 @@ from fitzroy.compiler.targets.edgetpu.fitting import narrow
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.spilling import spilled
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import MANY_LAYERS, MOST_LAYERS
-from fitzroy.compiler.targets.edgetpu.host.host_layers import Keep
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
@@ -281,16 +281,14 @@ def test_layouts_of_outputs_that_come_in_strips_have_several_passes() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("levels", "channels", "nbytes"), [(2, 4, 2600), (4, 4, 2000), (2, 4, 1600), (4, 4, 1500)]
-)
+@pytest.mark.parametrize(("levels", "channels", "nbytes"), [(2, 4, 2600), (4, 4, 2000)])
 def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
     levels: int, channels: int, nbytes: int
 ) -> None:
     graph = unet((64, 64), levels, channels, "resize_nearest_neighbor", U8)
     found = kinds(graph, nbytes)
     assert found["Keep"]
-    assert found["Fetch"]
+    assert found["Fetch"] >= found["Keep"]
     count, package = differences(graph, nbytes)
     assert count == 0
     assert [str(finding) for finding in findings(package)] == []
@@ -298,6 +296,22 @@ def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
     steps = derive_executable(package.main, fences=True).steps
     first = next(number for number, step in enumerate(steps) if isinstance(step, SendScratch))
     assert any(isinstance(step, Fence) for step in steps[:first])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("levels", "nbytes"), [(2, 1600), (4, 1500)])
+def test_images_wait_with_the_host_if_strips_fit_but_addresses_are_missing(
+    levels: int, nbytes: int
+) -> None:
+    graph = unet((64, 64), levels, 4, "resize_nearest_neighbor", U8)
+    layered = replace(legalized(graph), options=Options(narrow_bytes=nbytes))
+    layers = arranged(layered).layered.layers
+    kept = {layer.writes for layer in layers if isinstance(layer, Keep)}
+    assert kept
+    assert kept == {layer.source for layer in layers if isinstance(layer, Fetch)}
+    count, package = differences(graph, nbytes)
+    assert count == 0
+    assert [str(finding) for finding in findings(package)] == []
 
 
 @pytest.mark.long
@@ -335,7 +349,7 @@ def test_images_are_computed_again_if_the_host_is_slower(
     op = "depthwise_conv_2d" if first == "depthwise" else "conv_2d"
     for _ in range(2 if first == "convolutions" else 1):
         grow(graph, op, 8, (3, 3))
-    demand_computed_again(graph, nbytes)
+    check_computed_again(graph, nbytes)
 
 
 @pytest.mark.long
@@ -348,10 +362,10 @@ def test_two_levels_of_a_unet_are_computed_again(nbytes: int) -> None:
     pool(graph, "max_pool_2d", (2, 2), (2, 2))
     for _ in range(2):
         grow(graph, "conv_2d", 16, (3, 3))
-    demand_computed_again(graph, nbytes)
+    check_computed_again(graph, nbytes)
 
 
-def demand_computed_again(graph: Graph, nbytes: int) -> None:
+def check_computed_again(graph: Graph, nbytes: int) -> None:
     """Read the output much later; it is computed twice, and nothing waits with the host."""
     (skip,) = graph.outputs
     _, height, width, _ = graph.type(skip).shape

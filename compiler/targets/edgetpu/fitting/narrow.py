@@ -66,8 +66,8 @@ def arranged(layered: Layered) -> Arrangement:
 
 
 _EXCESS = 4
-"""How many times the cycles of layers without strips are so many that making room is tried, too:
-strips that barely fit compute the same rows again and again."""
+"""If strips take more than so many times the cycles of the layers without strips, making room is
+tried as well: strips that barely fit compute the same rows again and again."""
 
 
 def _relieved(
@@ -141,8 +141,8 @@ def _lacking(refusal: Refused) -> str:
 def _interrupted(layered: Layered) -> Layered | None:
     """The layers with an image that waits with the host where nothing else helps, if there is.
 
-    If strips fit all of narrow memory, but tensors find no addresses, it is one for which strips in
-    less of it do not fit.
+    If strips fit but tensors find no addresses, the image is chosen as if there were only as much
+    narrow memory as strips no longer fit.
     """
     search = Search.of(Schedule.of(layered))
     for capacity in capacities(layered.options.narrow_bytes):

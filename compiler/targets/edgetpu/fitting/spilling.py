@@ -6,8 +6,8 @@ the gap. Inputs are taken from the host again instead, and images that a few lay
 them are computed again, if that takes less time: a byte that goes to the host takes as long as many
 products.
 
-Of several images, those that are not used for long come first: they make room for more layers than
-others, with the same bytes sent.
+Of several images, those that are read again after the most layers come first: they make room for
+more layers than others, with the same bytes sent.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def spilled(layered: Layered, *, lacking: str = "") -> Ways:
     near = [gap for gap in gaps if gap.before < last and gap.reader > first]
     gap = max(
         near or gaps,
-        key=lambda one: one.nbytes * (one.length - 1) ** _PATIENCE,
+        key=lambda one: one.nbytes * (one.length - 1) ** _LENGTH_POWER,
         default=None,
     )
     if gap is None:
@@ -241,10 +241,10 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
                 yield _Gap(name, numbers[0], before, after, image.nbytes)
 
 
-_PATIENCE = 2
-"""How much more the length of a gap counts than its bytes, as an exponent. With 1, a large image
-that is read soon after would go to the host before a small one that waits for most of the layers;
-what is sent and fetched grows with the bytes alone."""
+_LENGTH_POWER = 2
+"""Exponent of the length of a gap, whose bytes count once. With 1, a large image that is read soon
+would go to the host before a small one that waits for most of the layers, although the cost of
+sending and fetching grows with the bytes alone."""
 
 _LONGEST = 6
 """Layers that are computed again, at most: those of two levels of a U-Net."""
