@@ -103,6 +103,8 @@ class Calibrated:
             elements matter whatever samples have.
         rare: names of those whose largest elements are few, and count.
         bounds: between what elements matter, of values of which others do not.
+        bounded: what is seen up to a bound, at which the next part of an activation begins: ranges
+            go as far.
         above: results that are parts of an activation, above bounds.
         options: how to quantize.
     """
@@ -114,6 +116,7 @@ class Calibrated:
     limits: Mapping[str, Range]
     rare: frozenset[str]
     bounds: Mapping[str, Range]
+    bounded: frozenset[str]
     above: frozenset[str]
     options: QuantizeOptions
 
@@ -165,6 +168,7 @@ class Calibrated:
         """The range of every activation."""
         graph, statistics = self.graph, self.statistics
         counts = sensitivities(graph, statistics)
+        kept = self.rare | self.bounded
         found = {
             name: choose_range(
                 known,
@@ -174,13 +178,12 @@ class Calibrated:
                     readers_function(graph, name),
                     counts.get(name),
                     1.0 if is_last(graph, name) else recipe.coherent,
+                    name in kept,
                 ),
             )
             for name, known in statistics.items()
             if name in graph.values
         }
-        for name in self.rare.intersection(found):
-            found[name] = found[name][0], statistics[name].extrema[1]
         # What comes from outside is not cut off.
         found.update({name: statistics[name].extrema for name in graph.inputs if name in found})
         found.update(self.known)

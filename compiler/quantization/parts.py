@@ -208,16 +208,27 @@ def _is_plain(graph: Graph, node: Node) -> bool:
     return constant and graph.type(str(node.inputs[1])).shape[3] == depth
 
 
-def with_parts(graph: Graph, chosen: list[Parts]) -> tuple[Graph, frozenset[str]]:
+@dataclass(frozen=True, slots=True)
+class Divided:
     """A graph with activations in parts, that computes the same up to the last bound.
 
-    Returns:
-        The graph, and the results of the convolutions that give what is above a bound.
+    Attributes:
+        graph: the graph.
+        bounded: what SiLUs see up to their bounds.
+        above: the results of the convolutions that give what is above.
     """
+
+    graph: Graph
+    bounded: frozenset[str] = frozenset()
+    above: frozenset[str] = frozenset()
+
+
+def with_parts(graph: Graph, chosen: list[Parts]) -> Divided:
+    """Compute activations in parts."""
     result = graph.copy()
-    above = frozenset(_Maker(result, parts).make() for parts in chosen)
+    made = [_Maker(result, parts).make() for parts in chosen]
     result.prune()
-    return result, above
+    return Divided(result, frozenset(low for low, _ in made), frozenset(above for _, above in made))
 
 
 @dataclass(frozen=True)
@@ -227,8 +238,12 @@ class _Maker:
     graph: Graph
     parts: Parts
 
-    def make(self) -> str:
-        """Take the activation apart; the result of the convolution that gives the parts above."""
+    def make(self) -> tuple[str, str]:
+        """Take the activation apart.
+
+        Returns:
+            What the SiLU sees, and the result of the convolution that gives the parts above.
+        """
         graph, parts = self.graph, self.parts
         product = graph.producer(parts.name)
         assert product is not None
@@ -238,7 +253,7 @@ class _Maker:
         above = self.above(convolution)
         clamp = ClampAttributes(-math.inf, parts.bound)
         high = graph.emit("clamp", [above], graph.type(above), clamp, stem=f"{parts.name}.high")
-        self.bounded(convolution, product)
+        low = self.bounded(convolution)
         type = graph.type(parts.name)
         whole = type.with_shape((*type.shape[:3], sum(parts.counts)))
         joined = graph.emit(
@@ -250,10 +265,10 @@ class _Maker:
         )
         for reader in readers:
             self.read(reader, parts.name, joined)
-        return above
+        return low, above
 
-    def bounded(self, convolution: Node, product: Node) -> None:
-        """Let the SiLU see nothing above the bound."""
+    def bounded(self, convolution: Node) -> str:
+        """Let the SiLU see nothing above the bound; what it sees."""
         graph, (name,) = self.graph, convolution.outputs
         a = ClampAttributes(-math.inf, self.parts.bound)
         readers = graph.consumers(name)
@@ -261,6 +276,7 @@ class _Maker:
         for node in readers:
             inputs = tuple(low if read == name else read for read in node.inputs)
             graph.update(replace(graph.node(node.name), inputs=inputs))
+        return low
 
     def above(self, convolution: Node) -> str:
         """The convolution that gives the parts above the bound, side by side."""

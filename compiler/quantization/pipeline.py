@@ -32,7 +32,7 @@ from fitzroy.compiler.quantization.calibrated import (
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
-from fitzroy.compiler.quantization.parts import outliers, with_parts
+from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
 from fitzroy.compiler.quantization.rest import computed, with_rest
 from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
@@ -139,9 +139,10 @@ def quantize_model(
     floats |= outputs.floats
     most = options.parts or (_PARTS if rare else 1)
     apart = outliers(source, statistics, most, _results(source, floats))
-    above = frozenset[str]()
+    divided = Divided(source)
     if apart:
-        source, above = with_parts(source, apart)
+        divided = with_parts(source, apart)
+        source = divided.graph
         statistics = collect(source, samples, progress)
     if options.equalize:
         progress("scaling channels")
@@ -159,7 +160,8 @@ def quantize_model(
         limits,
         frozenset(rare),
         bounds,
-        above,
+        divided.bounded,
+        divided.above,
         options,
     )
     about = (tuple(reasons), tuple(outputs.notes))

@@ -57,11 +57,13 @@ class Use:
         function: what everything computes of it that reads it; None for what is read as it is.
         sensitivity: how much an error counts in each channel; None if it does not matter in which.
         coherent: how much more the error of what is cut off counts than that of rounding.
+        keeps_high: whether the largest elements count, however rare they are.
     """
 
     function: Function | None = None
     sensitivity: Doubles | None = None
     coherent: float = COHERENT
+    keeps_high: bool = False
 
 
 _ANY_USE = Use()
@@ -76,7 +78,7 @@ def choose_range(
         statistics: what it is like.
         method: how it is found.
         percentile: percent of the elements inside, for that method.
-        use: what becomes of it, for that of least squares.
+        use: what becomes of it; its function and sensitivity are for that of least squares.
     """
     low, high = statistics.extrema
     if method is RangeMethod.MINMAX or low == high:
@@ -84,7 +86,7 @@ def choose_range(
     if method is RangeMethod.PERCENTILE:
         share = (100.0 - percentile) / 100.0
         found = np.quantile(statistics.rows, [share, 1.0 - share])
-        return max(low, float(found[0])), min(high, float(found[1]))
+        return max(low, float(found[0])), high if use.keeps_high else min(high, float(found[1]))
     return _least_squares(statistics, use)
 
 
@@ -149,7 +151,8 @@ def _least_squares(statistics: Statistics, use: Use) -> Range:
 
     found = (low, high)
     for _ in range(_ROUNDS):
-        found = _best([(found[0], float(share * high)) for share in _SHRINKING], error)
+        if not use.keeps_high:
+            found = _best([(found[0], float(share * high)) for share in _SHRINKING], error)
         found = _best([(float(share * low), found[1]) for share in _SHRINKING], error)
     return found
 

@@ -59,8 +59,9 @@ def test_parts_add_up_to_the_whole(padded: bool) -> None:
     bound = 1.01 * float(high.max()) / 3
     counts = np.maximum(np.ceil(1.001 * high / bound), 1).astype(int).tolist()
     assert len({*counts}) > 1
-    divided, above = with_parts(graph, [Parts(name, tuple(counts), bound)])
-    assert [divided.type(result).shape[3] for result in above] == [sum(counts) - 8]
+    made = with_parts(graph, [Parts(name, tuple(counts), bound)])
+    divided = made.graph
+    assert [divided.type(result).shape[3] for result in made.above] == [sum(counts) - 8]
     given = {"image": image(0)}
     (first,), (second,) = (fitzroy.evaluate(x, given).values() for x in (graph, divided))
     np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-3 * np.abs(first).max())
@@ -80,6 +81,18 @@ def test_noise_is_less_in_parts() -> None:
         differences = compare(graph, result.graph, samples(8)[4:]).outputs
         (decibels[parts],) = (found.decibels for found in differences.values())
     assert decibels[4] > decibels[1] + 1
+
+
+def test_parts_meet_at_their_bound() -> None:
+    """However rare elements near the bound are, the range of the part below ends there."""
+    graph, _ = network()
+    (divided,) = outliers(graph, collect(graph, samples()), 4)
+    options = QuantizeOptions(ranges=RangeMethod.PERCENTILE, percentile=99, parts=4)
+    made = quantize_model(graph, samples(), options)
+    (low,) = with_parts(graph, [divided]).bounded
+    found = made.scheme.quantizations[low]
+    step = found.scale[0]
+    assert (127 - found.zero_point[0]) * step == pytest.approx(divided.bound, abs=step)
 
 
 def test_what_is_taken_apart() -> None:
