@@ -145,6 +145,9 @@ def _fixed(instruction: Instruction) -> bool:
 Modes = tuple[object, ...]
 """What an encoding cannot change."""
 
+_Asked = tuple[str, bool]
+"""What a wait condition asks for: a flag, and whether it is of the write side."""
+
 
 def _written(kind: type[Instruction]) -> set[str]:
     """Fields that an encoding may change."""
@@ -207,6 +210,7 @@ class _Own:
         form: its own form.
         modes: what cannot be changed.
         loops: the loops of each nest, None for those that are absent.
+        waits: its wait conditions, each with what it asks for.
         counters: counters of its phase, None if they are not known.
     """
 
@@ -215,6 +219,7 @@ class _Own:
     form: str
     modes: Modes
     loops: tuple[Loops | None, ...]
+    waits: tuple[tuple[_Asked, Watcher], ...]
     counters: Counters | None
 
     @classmethod
@@ -227,7 +232,8 @@ class _Own:
             # Counters of the scalar core run through the whole program.
             counters = None
         loops = tuple(loops_of(instruction, nest) for nest in nests)
-        return cls(instruction, nests, written(opcode, found), modes, loops, counters)
+        form, waits = written(opcode, found), tuple(_waits_of(instruction))
+        return cls(instruction, nests, form, modes, loops, waits, counters)
 
     def encoding(self, *, close: bool) -> dict[str, Any] | None:
         """Fields that make it an instruction of another form, None if there is none.
@@ -253,7 +259,7 @@ class _Own:
             if isinstance(value, Traversal)
         )
         idle = tuple(self._idle(name) for nest in self.nests for name in nest.levels)
-        always = tuple(map(self._always, self._conditions()))
+        always = tuple(self._always(watcher) for _, watcher in self.waits)
         blocks = isinstance(self.instruction, TensorOp) and has_blocks(self.instruction)
         return self.loops, slots, idle, always, self._askable(), blocks
 
@@ -274,10 +280,6 @@ class _Own:
                 held = self.counters.held(self.instruction.tiles, least)
                 found += [(flag, side) for flag in held]
         return tuple(sorted(found))
-
-    def _conditions(self) -> list[Watcher]:
-        """The wait conditions of the instruction."""
-        return [item for item in getattr(self.instruction, "wait", ()) if item is not None]
 
     def _idle(self, name: str) -> bool:
         """Whether a producer counts with a flag that nobody awaits."""
@@ -305,14 +307,21 @@ class _Own:
         return None
 
     def _options(self, *, close: bool) -> Iterator[Choice]:
-        exact = _candidates().get(self.modes, ())
         if not close:
-            yield from (Choice(candidate) for candidate in exact)
+            yield from map(Choice, self._alike(self.modes))
+            exact = _candidates().get(self.modes, ())
             yield from (Choice(candidate, phase=True) for candidate in exact)
             return
         for modes, frees in ((self.modes, _FREE[1:]), (_loose(self.modes), _FREE[:2])):
+            alike = self._alike(modes)
             for free in frees:
-                yield from (Choice(item, free) for item in _candidates().get(modes, ()))
+                yield from (Choice(form, free) for form in alike)
+
+    def _alike(self, modes: Modes) -> list[Mapping[str, str]]:
+        """Published forms that wait for the same."""
+        asked = tuple(sorted(key for key, _ in self.waits))
+        forms = _candidates().get(modes, ())
+        return [form for form in forms if _keys(form.get("wait", "")) == asked]
 
     def written(self, choice: Choice) -> dict[str, Any] | None:
         """The fields that make it an instruction of a form, None if it is not one."""
@@ -401,14 +410,9 @@ class _Own:
         """
         if not any(nest.sides for nest in self.nests):
             return [], []
-        series = type(self.instruction).field("wait").codec
-        assert isinstance(series, Series)
-        codec = series.inner
-        text = choice.form.get("wait", "")
-        wanted = [_Condition.of(item) for item in text.split("&") if item]
+        wanted = [*_conditions(choice.form.get("wait", ""))]
         result = []
-        for watcher in self._conditions():
-            key = (codec.text(watcher).partition(">=")[0], watcher.side is Side.WRITE)
+        for key, watcher in self.waits:
             found = next((item for item in wanted if item.key == key), None)
             if found is None:
                 if choice.phase and self._always(watcher):
@@ -444,6 +448,8 @@ class _Own:
         elif wanted.grows:
             levels[index].append(({below}, level))
         increment = (watcher.increment or 1) if wanted.grows else 0
+        if (level, increment) == (watcher.level, watcher.increment):
+            return watcher
         return replace(watcher, level=level, increment=increment)
 
     def _asked(self, condition: _Condition, fields: Mapping[str, Any]) -> Watcher | None:
@@ -532,17 +538,40 @@ class _Own:
         return None
 
 
+def _waits_of(instruction: Instruction) -> Iterator[tuple[_Asked, Watcher]]:
+    """The wait conditions of an instruction, each with what it asks for."""
+    conditions = [item for item in getattr(instruction, "wait", ()) if item is not None]
+    if conditions:
+        series = type(instruction).field("wait").codec
+        assert isinstance(series, Series)
+        for watcher in conditions:
+            flag = series.inner.text(watcher).partition(">=")[0]
+            yield (flag, watcher.side is Side.WRITE), watcher
+
+
+@cache
+def _conditions(text: str) -> tuple[_Condition, ...]:
+    """The shapes of the wait conditions of a form."""
+    return tuple(_Condition.of(item) for item in text.split("&") if item)
+
+
+@cache
+def _keys(text: str) -> tuple[_Asked, ...]:
+    """What the wait conditions of a form ask for, in order."""
+    return tuple(sorted(condition.key for condition in _conditions(text)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     """Shape of a wait condition.
 
     Attributes:
-        key: flag, and whether it is of the write side.
+        key: what it asks for.
         grows: whether the threshold does.
         level: where it waits.
     """
 
-    key: tuple[str, bool]
+    key: _Asked
     grows: bool
     level: int
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 
 from fitzroy.base.bits import Optional, Series
@@ -251,6 +252,7 @@ def with_level(value: int | Producer | Prefix, level: int) -> int | Producer | P
     return level if isinstance(value, int) else replace(value, level=level)
 
 
+@cache
 def parsed_traversal(shape: str) -> tuple[int, int | None, int | None]:
     """Loops in use, and dimensions of ping-pong and of the partial chunk, in the shape of one."""
     rank, *clauses = shape.split("/")

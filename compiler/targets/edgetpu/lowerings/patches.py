@@ -191,12 +191,14 @@ def depthwise_patches(
     ]
     if multiplier == 1:
         shapes.append(Patch(Strip(rows, 1), Strip(columns, 1), 1, 1, packed=True))
-    return tuple(
-        _option(replace(shape, slots=slots), in_channels, vectors, areas, both=both)
-        for shape in shapes
-        for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
-        if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
-    )
+    options = []
+    for shape in shapes:
+        steps, blocks = _steps(shape, areas), shape.blocks(in_channels)
+        for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1):
+            if slots <= SLOTS or blocks % slots == 0:
+                patch = replace(shape, slots=slots)
+                options.append(_option(patch, in_channels, vectors, steps, both=both))
+    return tuple(options)
 
 
 @cache
@@ -219,17 +221,20 @@ def dense_patches(
         for across in range(1, min(most, width) + 1)
         for down in range(1, min(most // across, height) + 1)
     ]
-    return tuple(_option(shape, in_channels, vectors, areas, both=both) for shape in shapes)
+    return tuple(
+        _option(shape, in_channels, vectors, _steps(shape, areas), both=both) for shape in shapes
+    )
 
 
-def _option(
-    patch: Patch, in_channels: int, vectors: int, areas: Iterable[tuple[int, int]], *, both: bool
-) -> Option:
+def _steps(patch: Patch, areas: Iterable[tuple[int, int]]) -> int:
+    """Most steps of a tile with a block of weights."""
+    patches = (patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas)
+    return patch.staged * max(patches)
+
+
+def _option(patch: Patch, in_channels: int, vectors: int, steps: int, *, both: bool) -> Option:
     """The rows, cycles and staging that a patch takes."""
     timing, staged, blocks = BEAGLE.timing, patch.staged, patch.blocks(in_channels)
-    steps = staged * max(
-        patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas
-    )
     delivery = Delivery(steps, staged, vectors, 1, blocks, patch.slots, patch.lanes, steps)
     if patch.packed:
         row = timing.fifo_word * FIFO_LANES
