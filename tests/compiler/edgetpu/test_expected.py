@@ -13,6 +13,8 @@ from fitzroy.compilation.edgetpu import MappedSegment, compile_edgetpu, form
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.targets.edgetpu.host.pace import ARRIVAL, HELD, READING, Traffic
+from fitzroy.compiler.targets.edgetpu.instructions import builder
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.execution.estimate import StepFigures, estimate, steps
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -119,3 +121,26 @@ def test_packages_store_what_is_estimated() -> None:
     (part,) = compile_edgetpu(Source.of(heads()), costs=None).segments
     marks = form(part, Emitted).marks
     assert part.package.main.estimated_cycles_64bit == round(sum(mark.cycles for mark in marks))
+
+
+@pytest.mark.long
+def test_a_step_waits_for_the_chunk_that_it_ends_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the one after it."""
+    room = Builder.room
+
+    def early(program: Builder, bundles: int) -> None:
+        monkeypatch.setattr(builder, "CHUNK_BUNDLES", bundles + 300)
+        room(program, bundles)
+
+    monkeypatch.setattr(Builder, "room", early)
+    monkeypatch.setattr(Builder, "overfull", False)
+    graph = chain(DType.INT8, (8, 8, 8))
+    for number in range(20):
+        grow(graph, "conv_2d", 8, (3, 3), seed=number)
+    (part,) = compile_edgetpu(Source.of(graph), costs=None).segments
+    # The first phase waits for the input, and the last one for the host.
+    found = [*phases(part)][1:-1]
+    least = min(cycles for _, _, cycles in found)
+    assert 1 < sum(cycles > 2 * least for _, _, cycles in found) < len(found) / 2
+    for name, expected, cycles in found:
+        assert expected == pytest.approx(cycles, rel=0.1), name

@@ -140,6 +140,10 @@ class _Clock:
             self._compute(step, choice, ready)
             if sent:
                 self.now = self._traffic.output(sum(sent), self._begun, self.now)
+        chunk, bundle = course.begins[number + 1]
+        if bundle:
+            # It ends in that chunk.
+            self.now = max(self.now, self._fetched(chunk))
         if not (flow.joins and isinstance(layer, Receive)):
             self.now += choice.exchange
         if number == len(course.steps) - 1:
