@@ -384,10 +384,11 @@ def check_computed_again(graph: Graph, nbytes: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("easy", [0, 2])
 def test_strips_are_searched_once_for_every_image_that_waits(
-    monkeypatch: pytest.MonkeyPatch,
+    easy: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Short segments are tried at first and in the end only, whether images wait or not."""
+    """Short segments are tried at first, for a few images, and in the end only."""
     layered = legalized(unet((64, 64), 4, 4, "resize_nearest_neighbor", I8))
     tight = replace(layered, options=Options(narrow_bytes=1300))
     tried = []
@@ -398,11 +399,30 @@ def test_strips_are_searched_once_for_every_image_that_waits(
         return search(layered, most)
 
     monkeypatch.setattr(narrow, "_cheapest", counted)
+    monkeypatch.setattr(narrow, "_EASY", easy)
     kept = sum(isinstance(layer, Keep) for layer in arranged(tight).layered.layers)
     assert kept > 4
     # Once for images that only wait, and once for those that are computed again.
-    assert tried.count(MOST_LAYERS) <= 3
+    assert tried.count(MOST_LAYERS) <= 3 + 2 * easy
     assert tried.count(MANY_LAYERS) <= 2 * (kept + 3)
+
+
+@pytest.mark.long
+def test_no_more_images_wait_once_short_segments_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether long ones fit or not."""
+    layered = legalized(unet((64, 64), 4, 4, "resize_nearest_neighbor", I8))
+    tight = replace(layered, options=Options(narrow_bytes=2600))
+    search, kept = narrow._cheapest, list[int]()
+
+    def short_only(layered: Layered, most: int) -> Arrangement | Refused:
+        if most == MANY_LAYERS:
+            return Refused([], "no room")
+        kept.append(sum(isinstance(layer, Keep) for layer in layered.layers))
+        return search(layered, most)
+
+    monkeypatch.setattr(narrow, "_cheapest", short_only)
+    found = sum(isinstance(layer, Keep) for layer in arranged(tight).layered.layers)
+    assert found == max(kept) > 0
 
 
 @pytest.mark.long

@@ -84,7 +84,8 @@ def _relieved(
         The addresses or the refusal, and the layers from which `again` leads elsewhere: the first
         in which computing an image again is faster than letting it wait. None if there are none.
     """
-    branch, found = None, _fitted(layered, relieved=again)
+    branch, times = None, int(again)
+    found = _fitted(layered, times)
     while isinstance(found, Refused):
         relieved = host_layers.compacted(layered)
         if relieved is None:
@@ -94,26 +95,33 @@ def _relieved(
         relieved = relieved or _interrupted(layered)
         if relieved is None:
             break
-        layered = relieved
-        found = _fitted(layered, relieved=True)
+        layered, times = relieved, times + 1
+        found = _fitted(layered, times)
     return found, branch
 
 
-def _fitted(layered: Layered, *, relieved: bool) -> Arrangement | Refused:
+_EASY = 8
+"""If room has to be made more often than this, long segments fit before short ones do."""
+
+
+def _fitted(layered: Layered, times: int) -> Arrangement | Refused:
     """Addresses for all tensors as they are, or what does not fit.
 
     Args:
         layered: the layers.
-        relieved: whether these layers are the result of making room. Then short segments mostly do
-            not fit either, and are tried only once long ones do.
+        times: how often room was made in them. Once it was, the faster of short and long segments
+            counts; if it was made often, short ones are tried only once long ones fit.
     """
-    if not relieved:
+    if not times:
         found = _cheapest(layered, MOST_LAYERS)
         return _cheapest(layered, MANY_LAYERS) if isinstance(found, Refused) else found
     found = _cheapest(layered, MANY_LAYERS)
-    if isinstance(found, Refused):
+    if isinstance(found, Refused) and times > _EASY:
         return found
-    return _faster(found, _cheapest(layered, MOST_LAYERS))
+    short = _cheapest(layered, MOST_LAYERS)
+    if isinstance(found, Refused):
+        return found if isinstance(short, Refused) else short
+    return _faster(found, short)
 
 
 def _faster(found: Arrangement, other: Arrangement | Refused) -> Arrangement:
