@@ -101,7 +101,9 @@ def _relieved(
 
 
 _EASY = 8
-"""If room has to be made more often than this, long segments fit before short ones do."""
+"""How often room is made until short segments are tried only once long ones fit. A search takes
+long, and where room had to be made more often, short segments did not fit first in any model that
+was tried."""
 
 
 def _fitted(layered: Layered, times: int) -> Arrangement | Refused:
