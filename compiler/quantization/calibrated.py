@@ -103,8 +103,8 @@ class Calibrated:
             elements matter whatever samples have.
         rare: names of those whose largest elements are few, and count.
         bounds: between what elements matter, of values of which others do not.
-        bounded: what is seen up to a bound, at which the next part of an activation begins: ranges
-            go as far.
+        bounded: clamped inputs of SiLUs. Their ranges reach the bound, because the next part of the
+            activation begins there.
         above: results that are parts of an activation, above bounds.
         options: how to quantize.
     """

@@ -214,8 +214,8 @@ class Divided:
 
     Attributes:
         graph: the graph.
-        bounded: what SiLUs see up to their bounds.
-        above: the results of the convolutions that give what is above.
+        bounded: inputs of SiLUs, clamped to the bounds of their first parts.
+        above: results of the convolutions that give the parts above.
     """
 
     graph: Graph
@@ -224,7 +224,7 @@ class Divided:
 
 
 def with_parts(graph: Graph, chosen: list[Parts]) -> Divided:
-    """Compute activations in parts."""
+    """Take the chosen activations of a graph apart."""
     result = graph.copy()
     made = [_Maker(result, parts).make() for parts in chosen]
     result.prune()
@@ -242,7 +242,8 @@ class _Maker:
         """Take the activation apart.
 
         Returns:
-            What the SiLU sees, and the result of the convolution that gives the parts above.
+            The clamped input of the SiLU, and the result of the convolution that gives the parts
+            above.
         """
         graph, parts = self.graph, self.parts
         product = graph.producer(parts.name)
@@ -268,7 +269,7 @@ class _Maker:
         return low, above
 
     def bounded(self, convolution: Node) -> str:
-        """Let the SiLU see nothing above the bound; what it sees."""
+        """Clamp the input of the SiLU to the bound; the name of the clamped input."""
         graph, (name,) = self.graph, convolution.outputs
         a = ClampAttributes(-math.inf, self.parts.bound)
         readers = graph.consumers(name)

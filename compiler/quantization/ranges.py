@@ -57,7 +57,7 @@ class Use:
         function: what everything computes of it that reads it; None for what is read as it is.
         sensitivity: how much an error counts in each channel; None if it does not matter in which.
         coherent: how much more the error of what is cut off counts than that of rounding.
-        keeps_high: whether the largest elements count, however rare they are.
+        keeps_high: whether the range has to reach the largest element, however rare it is.
     """
 
     function: Function | None = None
@@ -78,7 +78,7 @@ def choose_range(
         statistics: what it is like.
         method: how it is found.
         percentile: percent of the elements inside, for that method.
-        use: what becomes of it; its function and sensitivity are for that of least squares.
+        use: what becomes of it. All but `keeps_high` matters for the method of least squares only.
     """
     low, high = statistics.extrema
     if method is RangeMethod.MINMAX or low == high:

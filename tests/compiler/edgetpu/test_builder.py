@@ -184,18 +184,23 @@ def test_a_chunk_within_a_phase_waits_for_a_mesh_engine_without_work(
     assert {form(one) for one in behind} <= published().keys()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", SEEDS)
-def test_programs_of_many_chunks_are_right(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def end_chunks_after(bundles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let chunks end at the first place that asks for room after so many bundles."""
     room = Builder.room
 
-    def early(builder: Builder, bundles: int) -> None:
-        monkeypatch.setattr(builders, "CHUNK_BUNDLES", bundles + 150)
-        room(builder, bundles)
+    def early(builder: Builder, needed: int) -> None:
+        monkeypatch.setattr(builders, "CHUNK_BUNDLES", needed + bundles)
+        room(builder, needed)
 
     monkeypatch.setattr(Builder, "room", early)
     # What one place leaves of a chunk is less than another one needs.
     monkeypatch.setattr(Builder, "overfull", False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", SEEDS)
+def test_programs_of_many_chunks_are_right(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    end_chunks_after(150, monkeypatch)
     count = 0
     for segment in divide(random_model(seed))[0]:
         (package,) = link([lower(segment.graph)])

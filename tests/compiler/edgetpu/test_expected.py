@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.compiler.edgetpu.test_builder import end_chunks_after
 from tests.compiler.edgetpu.test_convolution import chain, grow
 from tests.compiler.edgetpu.test_overlap import separable
 
@@ -13,8 +14,6 @@ from fitzroy.compilation.edgetpu import MappedSegment, compile_edgetpu, form
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.targets.edgetpu.host.pace import ARRIVAL, HELD, READING, Traffic
-from fitzroy.compiler.targets.edgetpu.instructions import builder
-from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.execution.estimate import StepFigures, estimate, steps
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -125,15 +124,8 @@ def test_packages_store_what_is_estimated() -> None:
 
 @pytest.mark.long
 def test_a_step_waits_for_the_chunk_that_it_ends_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the one after it."""
-    room = Builder.room
-
-    def early(program: Builder, bundles: int) -> None:
-        monkeypatch.setattr(builder, "CHUNK_BUNDLES", bundles + 300)
-        room(program, bundles)
-
-    monkeypatch.setattr(Builder, "room", early)
-    monkeypatch.setattr(Builder, "overfull", False)
+    """The step after it does not wait again."""
+    end_chunks_after(300, monkeypatch)
     graph = chain(DType.INT8, (8, 8, 8))
     for number in range(20):
         grow(graph, "conv_2d", 8, (3, 3), seed=number)

@@ -384,9 +384,9 @@ def check_computed_again(graph: Graph, nbytes: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("easy", [0, 2])
+@pytest.mark.parametrize("tries", [0, 2])
 def test_strips_are_searched_once_for_every_image_that_waits(
-    easy: int, monkeypatch: pytest.MonkeyPatch
+    tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Short segments are tried at first, for a few images, and in the end only."""
     layered = legalized(unet((64, 64), 4, 4, "resize_nearest_neighbor", I8))
@@ -399,11 +399,11 @@ def test_strips_are_searched_once_for_every_image_that_waits(
         return search(layered, most)
 
     monkeypatch.setattr(narrow, "_cheapest", counted)
-    monkeypatch.setattr(narrow, "_EASY", easy)
+    monkeypatch.setattr(narrow, "_SHORT_TRIES", tries)
     kept = sum(isinstance(layer, Keep) for layer in arranged(tight).layered.layers)
     assert kept > 4
     # Once for images that only wait, and once for those that are computed again.
-    assert tried.count(MOST_LAYERS) <= 3 + 2 * easy
+    assert tried.count(MOST_LAYERS) <= 3 + 2 * tries
     assert tried.count(MANY_LAYERS) <= 2 * (kept + 3)
 
 

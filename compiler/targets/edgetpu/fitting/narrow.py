@@ -100,10 +100,9 @@ def _relieved(
     return found, branch
 
 
-_EASY = 8
-"""How often room is made until short segments are tried only once long ones fit. A search takes
-long, and where room had to be made more often, short segments did not fit first in any model that
-was tried."""
+_SHORT_TRIES = 8
+"""How many times, while room is made, short segments are tried although long ones do not fit. A
+search takes long, and no model is known in which short ones were the first to fit after that."""
 
 
 def _fitted(layered: Layered, times: int) -> Arrangement | Refused:
@@ -111,14 +110,14 @@ def _fitted(layered: Layered, times: int) -> Arrangement | Refused:
 
     Args:
         layered: the layers.
-        times: how often room was made in them. Once it was, the faster of short and long segments
-            counts; if it was made often, short ones are tried only once long ones fit.
+        times: how often room was made in them. If it was, the faster of short and long segments is
+            taken; after `_SHORT_TRIES`, short ones are tried only if long ones fit.
     """
     if not times:
         found = _cheapest(layered, MOST_LAYERS)
         return _cheapest(layered, MANY_LAYERS) if isinstance(found, Refused) else found
     found = _cheapest(layered, MANY_LAYERS)
-    if isinstance(found, Refused) and times > _EASY:
+    if isinstance(found, Refused) and times > _SHORT_TRIES:
         return found
     short = _cheapest(layered, MOST_LAYERS)
     if isinstance(found, Refused):

@@ -145,7 +145,7 @@ def _fixed(instruction: Instruction) -> bool:
 Modes = tuple[object, ...]
 """What an encoding cannot change."""
 
-_Asked = tuple[str, bool]
+_Key = tuple[str, bool]
 """What a wait condition asks for: a flag, and whether it is of the write side."""
 
 
@@ -210,7 +210,7 @@ class _Own:
         form: its own form.
         modes: what cannot be changed.
         loops: the loops of each nest, None for those that are absent.
-        waits: its wait conditions, each with what it asks for.
+        waits: its wait conditions, each with its key.
         counters: counters of its phase, None if they are not known.
     """
 
@@ -219,7 +219,7 @@ class _Own:
     form: str
     modes: Modes
     loops: tuple[Loops | None, ...]
-    waits: tuple[tuple[_Asked, Watcher], ...]
+    waits: tuple[tuple[_Key, Watcher], ...]
     counters: Counters | None
 
     @classmethod
@@ -318,10 +318,10 @@ class _Own:
                 yield from (Choice(form, free) for form in alike)
 
     def _alike(self, modes: Modes) -> list[Mapping[str, str]]:
-        """Published forms that wait for the same."""
-        asked = tuple(sorted(key for key, _ in self.waits))
+        """Published forms whose wait conditions have the same keys."""
+        keys = tuple(sorted(key for key, _ in self.waits))
         forms = _candidates().get(modes, ())
-        return [form for form in forms if _keys(form.get("wait", "")) == asked]
+        return [form for form in forms if _keys(form.get("wait", "")) == keys]
 
     def written(self, choice: Choice) -> dict[str, Any] | None:
         """The fields that make it an instruction of a form, None if it is not one."""
@@ -538,8 +538,8 @@ class _Own:
         return None
 
 
-def _waits_of(instruction: Instruction) -> Iterator[tuple[_Asked, Watcher]]:
-    """The wait conditions of an instruction, each with what it asks for."""
+def _waits_of(instruction: Instruction) -> Iterator[tuple[_Key, Watcher]]:
+    """The wait conditions of an instruction, each with its key."""
     conditions = [item for item in getattr(instruction, "wait", ()) if item is not None]
     if conditions:
         series = type(instruction).field("wait").codec
@@ -556,8 +556,8 @@ def _conditions(text: str) -> tuple[_Condition, ...]:
 
 
 @cache
-def _keys(text: str) -> tuple[_Asked, ...]:
-    """What the wait conditions of a form ask for, in order."""
+def _keys(text: str) -> tuple[_Key, ...]:
+    """The keys of the wait conditions of a form, sorted."""
     return tuple(sorted(condition.key for condition in _conditions(text)))
 
 
@@ -571,7 +571,7 @@ class _Condition:
         level: where it waits.
     """
 
-    key: _Asked
+    key: _Key
     grows: bool
     level: int
 

@@ -142,7 +142,7 @@ class _Clock:
                 self.now = self._traffic.output(sum(sent), self._begun, self.now)
         chunk, bundle = course.begins[number + 1]
         if bundle:
-            # It ends in that chunk.
+            # Its last bundle is in that chunk.
             self.now = max(self.now, self._fetched(chunk))
         if not (flow.joins and isinstance(layer, Receive)):
             self.now += choice.exchange
