@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from random import Random
 
 import numpy as np
 
@@ -112,7 +114,7 @@ def allocate_narrow(
     """Addresses of tensors, one after the other, each the lowest that is free while it lives.
 
     Some orders are tried until all tensors fit. In each, what does not fit comes first the next
-    time, for a while.
+    time, for a while. If no order helps, tensors for which there is no room take that of others.
 
     Args:
         lives: the tensors.
@@ -135,7 +137,10 @@ def allocate_narrow(
             queue.remove(left)
             queue.insert(0, left)
     assert first is not None
-    return first
+    if _demand(items, reserved) > nbytes:
+        return first
+    searches = (_rearranged(items, reserved, nbytes, seed) for seed in range(_SEARCHES))
+    return next((found for found in searches if found is not None), first)
 
 
 _RETRIES = 8
@@ -174,6 +179,96 @@ def _allocated(
         bases[tensor], numbers[tensor], used = base, number, max(used, base + size)
         placed[:, number] = live.begin, live.end, base, base + size
     return Addresses(bases, used)
+
+
+_LONG_ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
+    lambda live: ((live.begin - live.end - 1) * live.tensor.nbytes, live.begin),
+    _ORDERS[1],
+)
+"""Those first that take the most bytes for the longest, or that live longest: short-lived tensors
+find gaps between them, or move a few of them."""
+
+_SEARCHES = 6
+"""How often another search begins after one that found nothing."""
+
+_MOVES = 1000
+"""How often tensors take the room of others in a search."""
+
+_INSISTENCE = 1.2
+"""Factor of the weight of a tensor that has taken the room of others."""
+
+_NOISE = 0.3
+"""Largest share by which a place may seem worse than it is."""
+
+_NOWHERE = -1
+"""Address of a tensor that has none."""
+
+
+def _rearranged(
+    lives: Sequence[Live], reserved: Sequence[int], nbytes: int, seed: int
+) -> Addresses | None:
+    """Addresses of tensors that take the room of others, which look for another then.
+
+    A tensor for which there is no room goes where those in its way have the fewest bytes, or almost
+    so. Each time its own count more, so that two of them do not take turns for ever. Searches that
+    find something mostly find it early.
+
+    Args:
+        lives: the tensors.
+        reserved: as for `allocate_narrow`.
+        nbytes: bytes of narrow memory.
+        seed: which search it is; others take other turns.
+    """
+    noise, relatives = Random(seed), _relatives(lives)
+    lives = sorted(lives, key=_LONG_ORDERS[seed % len(_LONG_ORDERS)])
+    begin, end, size = np.array([(x.begin, x.end, x.tensor.nbytes) for x in lives], np.int64).T
+    most = nbytes - size
+    most -= [max(reserved[live.begin : live.end + 1], default=0) for live in lives]
+    numbers = {live.tensor: number for number, live in enumerate(lives)}
+    bases, weights = np.full(len(lives), _NOWHERE), size.astype(float)
+    left, moves = list(range(len(lives))), 0
+    while left and moves < _MOVES:
+        number = heappop(left)
+        there = (bases != _NOWHERE) & (begin <= end[number]) & (end >= begin[number])
+        others = np.flatnonzero(there)
+        low, high = bases[others] - size[number], bases[others] + size[others]
+        for other in relatives.get(lives[number].tensor, ()):
+            for place in np.flatnonzero(others == numbers[other.tensor]):
+                base = int(bases[others[place]])
+                low[place], high[place] = other.refuses(lives[number], base)
+        places = np.unique(np.concatenate([low, high, [0, most[number]]]))
+        places = places[(places >= 0) & (places <= most[number])]
+        refused = (low < places[:, None]) & (places[:, None] < high)
+        costs = refused @ weights[others]
+        if costs.all():
+            costs *= [1 + _NOISE * noise.random() for _ in places]
+            moves += 1
+            weights[number] *= _INSISTENCE
+        best = int(costs.argmin())
+        bases[number] = places[best]
+        for loser in others[refused[best]]:
+            bases[loser] = _NOWHERE
+            heappush(left, int(loser))
+    if left:
+        return None
+    found = {live.tensor: int(base) for live, base in zip(lives, bases, strict=True)}
+    return Addresses(found, int((bases + size).max()))
+
+
+def _demand(lives: Sequence[Live], reserved: Sequence[int]) -> int:
+    """Bytes that tensors take in any step at least, with what the step uses for itself."""
+    own = np.zeros(max(len(reserved), 1 + max(live.end for live in lives)), np.int64)
+    own[: len(reserved)] = reserved
+    for live in lives:
+        own[live.begin : live.end + 1] += live.tensor.nbytes
+    of = {live.tensor: live for live in lives}
+    for live in lives:
+        if live.overlap is not None:
+            # They may lie over each other.
+            other = of[live.overlap.tensor]
+            both = slice(max(live.begin, other.begin), min(live.end, other.end) + 1)
+            own[both] -= min(live.tensor.nbytes, other.tensor.nbytes)
+    return int(own.max())
 
 
 def _lowest(low: Array, high: Array) -> int:
