@@ -25,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
-from fitzroy.compiler.targets.edgetpu.lowerings import pools, sums
+from fitzroy.compiler.targets.edgetpu.lowerings import pools, products, sums
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Addresses, NoRoom, allocate_narrow
 
 
@@ -238,6 +238,7 @@ def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement |
     schedule = schedule.changed(addresses.changes())
     schedule = schedule.changed(strips.bound(schedule.steps))
     schedule = schedule.with_order(strips.ordered(schedule.steps, schedule.sharings))
+    schedule = schedule.with_layers(products.with_room(schedule.steps, schedule.free()))
     others = sum(step.cycles for step in unpatched if step.layer not in patches.layers)
     return Arrangement(layered, schedule, patches, addresses.used, patches.cycles + others)
 

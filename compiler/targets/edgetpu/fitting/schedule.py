@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from fitzroy.compiler.targets.edgetpu.fitting import strips
 from fitzroy.compiler.targets.edgetpu.host.flow import awaiting
 from fitzroy.compiler.targets.edgetpu.layers import halo
@@ -136,6 +138,14 @@ class Schedule:
             Live(tensor, begin, last[tensor], overlaps.get(tensor))
             for tensor, begin in born.items()
         )
+
+    def free(self) -> list[int]:
+        """For each step, bytes at the top of narrow memory that no tensor takes."""
+        used = np.zeros(len(self.steps) + 1, np.int64)
+        for live in self.lives:
+            taken = used[max(live.begin, 0) : live.end + 1]
+            np.maximum(taken, live.tensor.base + live.tensor.nbytes, out=taken)
+        return [self.layered.options.narrow_bytes - int(top) for top in used[1:]]
 
 
 def _changed(

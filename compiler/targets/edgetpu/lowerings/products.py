@@ -7,7 +7,7 @@ they go to wide memory, and a second one multiplies the other's words with them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     POINT,
     Context,
     Layer,
+    Step,
     Windows,
     longest,
     word_cycles,
@@ -56,8 +57,10 @@ _SLOT_ROWS = 128
 MOST_CHANNELS = WORD * 512
 """Most channels of images: a slot holds the matrices of a pixel at least."""
 
-_STRIP_BYTES = 48 << 10
-"""Most narrow memory that words of matrices take at a time, unless a single row takes more."""
+LEAST_BYTES = 12 << 10
+_MOST_BYTES = 48 << 10
+"""Narrow memory that words of matrices take at a time, at least and at most, unless a single row
+takes more."""
 
 _SPREAD = tuple(
     1 << 8 * (lane // WORD) if lane % WORD == lane // WORD else 0 for lane in range(WORD * WORD)
@@ -141,10 +144,13 @@ class Product(Layer):
     Attributes:
         stage: constants of the output stage.
         shared: whether the second operand is the same at all positions.
+        matrix_bytes: narrow memory that words of matrices take at a time, unless a single row of
+            the largest tile takes more.
     """
 
     stage: OutputStage
     shared: bool = False
+    matrix_bytes: int = LEAST_BYTES
 
     strips = True
     by_name = True
@@ -171,7 +177,7 @@ class Product(Layer):
         if isinstance(result, Vector):
             # Blocks may differ in length.
             return [(block, 1) for block in range(width)]
-        rows = max(1, _STRIP_BYTES // (_MATRIX * groups * width))
+        rows = max(1, self.matrix_bytes // (_MATRIX * groups * width))
         return [(first, min(rows, height - first)) for first in range(0, height, rows)]
 
     def _strip(self, result: Placed) -> _Strip:
@@ -241,6 +247,27 @@ class VectorProduct(Product):
     """Product of two vectors."""
 
     makes_vector: ClassVar[bool] = True
+
+
+def with_room(steps: Sequence[Step], free: Sequence[int]) -> dict[Layer, Layer]:
+    """Products whose matrices take what is left of narrow memory, up to `_MOST_BYTES`.
+
+    The fewer turns they take, the less time is lost between them.
+
+    Args:
+        steps: the steps.
+        free: for each, bytes at the top of narrow memory that no tensor takes.
+    """
+    room: dict[Product, int] = {}
+    for step, nbytes in zip(steps, free, strict=True):
+        if isinstance(step.layer, Product):
+            left = nbytes - WORD * len(_SPREAD)
+            room[step.layer] = min(room.get(step.layer, _MOST_BYTES), left)
+    return {
+        layer: replace(layer, matrix_bytes=nbytes)
+        for layer, nbytes in room.items()
+        if nbytes > layer.matrix_bytes
+    }
 
 
 _MOST_STRIP_BUNDLES = 1000
