@@ -202,6 +202,7 @@ class Assembly(Layer):
     fill: int | None = None
 
     strips = True
+    reading = True
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
