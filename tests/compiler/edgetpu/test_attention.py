@@ -82,7 +82,7 @@ def test_random_products_are_exact(seed: int) -> None:
     _assert_exact(_product(batch, (rows, summands, columns), adjoint, seed), seed)
 
 
-def _attention(
+def attention(
     size: tuple[int, int], heads: int, key: int, value: int, areas: int = 1, seed: int = 1
 ) -> Graph:
     """Attention as exporters write it, of an image that an input is, back to an image."""
@@ -149,7 +149,7 @@ def _attention(
 def test_attention_has_its_matrices_from_the_image(
     size: tuple[int, int], heads: int, key: int, value: int, areas: int
 ) -> None:
-    graph = _attention(size, heads, key, value, areas)
+    graph = attention(size, heads, key, value, areas)
     verify(graph)
     apart = taken_apart(graph)
     verify(apart.graph)
@@ -176,7 +176,7 @@ def test_graphs_without_products_stay_as_they_are() -> None:
 
 def test_results_that_others_read_are_made_too() -> None:
     """A softmax of several products goes out; so does the transposed product that follows."""
-    graph = _attention((4, 4), 2, 8, 8)
+    graph = attention((4, 4), 2, 8, 8)
     (softmax,) = (node.outputs[0] for node in graph.nodes() if node.op == "softmax")
     product = [node.outputs[0] for node in graph.nodes() if node.op == "batch_matmul"][-1]
     graph.outputs += [softmax, product]

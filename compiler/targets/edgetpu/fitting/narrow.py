@@ -2,22 +2,29 @@
 
 `arranged` first takes the cheapest strips that fit all of narrow memory. If no addresses can be
 found then, it tries the cheapest strips that leave some of the memory free, with patches that take
-no more of it. Images that still do not fit wait in the host's memory for a while, or are computed
-again (`spilling`).
+no more of it. If that does not help, branches run one after the other (`ordering`). Images that
+still do not fit wait in the host's memory for a while, or are computed again (`spilling`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from fitzroy.base.progress import advance
-from fitzroy.compiler.targets.edgetpu.fitting import milestones, patch_choice, spilling, strips
+from fitzroy.compiler.targets.edgetpu.fitting import (
+    milestones,
+    ordering,
+    patch_choice,
+    spilling,
+    strips,
+)
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
     MANY_LAYERS,
     MOST_LAYERS,
+    NoStrips,
     Search,
     capacities,
 )
@@ -84,12 +91,14 @@ def _relieved(
         The addresses or the refusal, and the layers from which `again` leads elsewhere: the first
         in which computing an image again is faster than letting it wait. None if there are none.
     """
-    branch, times = None, int(again)
+    branch, times, ordered = None, int(again), again
     found = _fitted(layered, times)
     while isinstance(found, Refused):
         relieved = host_layers.compacted(layered)
+        if relieved is None and not ordered:
+            ordered, relieved = True, _reordered(layered)
         if relieved is None:
-            ways = spilling.spilled(layered, lacking=_lacking(found))
+            ways = _ways(layered, found)
             relieved = ways.fastest if again else ways.waiting
             branch = branch or ways.computing
         relieved = relieved or _interrupted(layered)
@@ -98,6 +107,31 @@ def _relieved(
         layered, times = relieved, times + 1
         found = _fitted(layered, times)
     return found, branch
+
+
+def _reordered(layered: Layered) -> Layered | None:
+    """The layers in an order that takes less memory, if there is."""
+    found = ordering.depth_first(layered)
+    return found if _most(found) < _most(layered) else None
+
+
+def _most(layered: Layered) -> tuple[int, int]:
+    """Bytes that layers without strips take at most, and those that any layer takes."""
+    taken = _search(layered).taken()[1:]
+    layers = zip(layered.layers, taken, strict=True)
+    return max((nbytes for layer, nbytes in layers if not layer.strips), default=0), max(taken)
+
+
+def _ways(layered: Layered, refusal: Refused) -> spilling.Ways:
+    """Ways to make room for what does not fit."""
+    if isinstance(refusal, NoStrips):
+        search = _search(layered, MANY_LAYERS)
+        missing = search.missing(refusal.layer, layered.options.narrow_bytes)
+        ways = spilling.sufficient(layered, refusal.layer, missing)
+        if ways.waiting is not None:
+            return ways
+    lacking = refusal.tensor if isinstance(refusal, _NoAddress) else ""
+    return spilling.spilled(layered, lacking=lacking)
 
 
 _SHORT_TRIES = 8
@@ -135,16 +169,16 @@ def _faster(found: Arrangement, other: Arrangement | Refused) -> Arrangement:
 class _NoAddress(Refused):
     """There is no room for a tensor.
 
-    Attributes:
+    Args:
+        operators: as for all refusals.
+        what: what cannot be done.
+        reason: why, with both numbers.
         tensor: its name.
     """
 
-    tensor: str = ""
-
-
-def _lacking(refusal: Refused) -> str:
-    """The tensor that has no address; empty if strips were not even found."""
-    return refusal.tensor if isinstance(refusal, _NoAddress) else ""
+    def __init__(self, operators: Sequence[str], what: str, *, reason: str, tensor: str) -> None:
+        super().__init__(operators, what, reason=reason)
+        self.tensor = tensor
 
 
 def _interrupted(layered: Layered) -> Layered | None:
@@ -153,7 +187,7 @@ def _interrupted(layered: Layered) -> Layered | None:
     If strips fit but tensors find no addresses, the image is chosen as if there were only as much
     narrow memory as strips no longer fit.
     """
-    search = Search.of(Schedule.of(layered))
+    search = _search(layered)
     for capacity in capacities(layered.options.narrow_bytes):
         reached = search.reached(capacity)
         if reached < len(layered.layers):
@@ -168,25 +202,29 @@ def _cheapest(layered: Layered, most: int) -> Arrangement | Refused:
         layered: the layers.
         most: layers of a chain that runs in strips at most.
     """
-    finder = Search.of(Schedule.of(layered), most)
+    finder = _search(layered, most)
     refusals: list[Refused] = []
     found: dict[patch_choice.Overlap, Arrangement] = {}
     tried: list[list[Segment]] = []
     arriving = (True, False) if layered.options.search.strips else (False,)
     for capacity, early in product(capacities(layered.options.narrow_bytes), arriving):
-        segments = finder.choose(capacity, early=early)
-        if isinstance(segments, Refused):
+        search: Search | None = finder
+        while search is not None:
+            segments = search.choose(capacity, early=early)
+            if isinstance(segments, Refused) or segments in tried:
+                break
+            tried.append(segments)
+            schedule = _adjusted(Schedule.of(layered, segments))
+            one = _allocated(schedule, known=found)
+            if not isinstance(one, Refused):
+                overlap, arrangement = one
+                found[overlap] = arrangement
+                break
+            refusals.append(one)
+            search = search.widened(schedule.tensors)
+        if isinstance(segments, Refused) and search is finder:
             refusals.append(segments)
             break
-        if segments in tried:
-            continue
-        tried.append(segments)
-        one = _allocated(Schedule.of(layered, segments), known=found)
-        if isinstance(one, Refused):
-            refusals.append(one)
-        else:
-            overlap, arrangement = one
-            found[overlap] = arrangement
         if patch_choice.Overlap.ALL in found:
             break
     if not found:
@@ -224,14 +262,7 @@ def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement |
     advance("memory", milestones.PATCHES)
     patches = patch_choice.choose_patches(unpatched, 0, overlap, layered.options)
     schedule = schedule.with_layers(patches.layers)
-    for change in (
-        patch_choice.with_room,
-        strips.widened,
-        pools.aligned,
-        sums.aligned,
-        strips.bound,
-    ):
-        schedule = schedule.changed(change(schedule.steps))
+    schedule = _adjusted(schedule.changed(patch_choice.with_room(schedule.steps)))
     addresses = _addresses(schedule)
     if isinstance(addresses, Refused):
         return addresses
@@ -241,6 +272,18 @@ def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement |
     schedule = schedule.with_layers(products.with_room(schedule.steps, schedule.free()))
     others = sum(step.cycles for step in unpatched if step.layer not in patches.layers)
     return Arrangement(layered, schedule, patches, addresses.used, patches.cycles + others)
+
+
+def _search(layered: Layered, most: int = MOST_LAYERS) -> Search:
+    """What finds the layers that run in strips, in layers of which none does yet."""
+    return Search.of(_adjusted(Schedule.of(layered)), most)
+
+
+def _adjusted(schedule: Schedule) -> Schedule:
+    """The schedule with images as wide as the operators that read them want."""
+    for change in (strips.widened, pools.aligned, sums.aligned, strips.bound):
+        schedule = schedule.changed(change(schedule.steps))
+    return schedule
 
 
 def _addresses(schedule: Schedule) -> Addresses | Refused:
@@ -255,10 +298,9 @@ def _addresses(schedule: Schedule) -> Addresses | Refused:
 def _refusal(layered: Layered, missing: NoRoom) -> Refused:
     """Concerns the operators that make a tensor for which there is no room."""
     tensor = missing.tensor
-    refusal = _NoAddress(
+    return _NoAddress(
         [layer.origin for layer in layered.layers if layer.writes == tensor.name],
         f"tensor {tensor.name!r} takes {tensor.nbytes} bytes of every tile",
         reason=f"{missing.free} of {missing.nbytes} are free",
+        tensor=tensor.name,
     )
-    refusal.tensor = tensor.name
-    return refusal

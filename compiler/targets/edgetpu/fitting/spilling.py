@@ -6,13 +6,14 @@ the gap. Inputs are taken from the host again instead, and images that a few lay
 them are computed again, if that takes less time: a byte that goes to the host takes as long as many
 products.
 
-Of several images, those that are read again after the most layers come first: they make room for
-more layers than others, with the same bytes sent.
+Of several images, the smallest comes first that makes enough room (`sufficient`). If there is none,
+or if it is not known how much room is wanted, those come first that are read again after the most
+layers (`spilled`): they make room for more layers than others, with the same bytes sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -68,6 +69,29 @@ class Ways:
         return None if self.fastest is self.waiting else self.fastest
 
 
+def sufficient(layered: Layered, number: int, missing: Mapping[int, int]) -> Ways:
+    """Ways to make room for a layer with the fewest bytes that are sent.
+
+    Args:
+        layered: the layers.
+        number: number of the layer.
+        missing: bytes of every tile that it lacks, and those that others lack. The image makes room
+            for all of them that run while it waits.
+    """
+    gaps = (
+        gap
+        for gap in _gaps(layered)
+        if gap.before < number < gap.reader
+        and gap.length > _SHORTEST
+        and all(
+            nbytes <= gap.nbytes
+            for other, nbytes in missing.items()
+            if gap.before < other < gap.reader
+        )
+    )
+    return _ways(layered, min(gaps, key=lambda gap: gap.nbytes, default=None))
+
+
 def spilled(layered: Layered, *, lacking: str = "") -> Ways:
     """Ways to make room for an image that takes much of it for many layers.
 
@@ -84,6 +108,10 @@ def spilled(layered: Layered, *, lacking: str = "") -> Ways:
         key=lambda one: one.nbytes * (one.length - 1) ** _LENGTH_POWER,
         default=None,
     )
+    return _ways(layered, gap)
+
+
+def _ways(layered: Layered, gap: _Gap | None) -> Ways:
     if gap is None:
         return Ways()
     waiting, *others = _waiting(layered, gap), *_computed_again(layered, gap)

@@ -37,6 +37,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Placed,
     Remote,
+    TiledAxis,
     round_up,
 )
 
@@ -61,6 +62,9 @@ _ACROSS = (1, 2, 4, 8)
 
 _TAKING = 0.4
 """Cycles of a byte of an input from the buffer to the tiles."""
+
+_FEWEST = 2
+"""Fewest strips of a segment that saves memory."""
 
 MOST_STRIPS = 640
 """Most strips of a segment, parts of columns counted: programs grow with them, and so does the
@@ -89,6 +93,21 @@ def _some(count: int) -> list[int]:
 def _sample(segment: Segment) -> list[tuple[int, int]]:
     """Parts of strips that stand for all."""
     return [(strip, band) for strip in _some(segment.strips) for band in _some(segment.across)]
+
+
+class NoStrips(Refused):
+    """Layers do not fit, and cannot run in strips.
+
+    Args:
+        operators: as for all refusals.
+        what: what cannot be done.
+        reason: why, with both numbers.
+        layer: number of the first layer that does not fit.
+    """
+
+    def __init__(self, operators: Sequence[str], what: str, *, reason: str, layer: int) -> None:
+        super().__init__(operators, what, reason=reason)
+        self.layer = layer
 
 
 @dataclass(slots=True)
@@ -158,7 +177,7 @@ class Search:
     """
 
     layered: Layered
-    lives: Sequence[Live]
+    lives: tuple[Live, ...]
     scratch: Sequence[int]
     readers: Mapping[str, Sequence[int]]
     depths: Sequence[int]
@@ -188,6 +207,19 @@ class Search:
         computing = [0.0 if step.layer.remote else step.cycles for step in schedule.steps]
         later = [*accumulate(reversed(computing), initial=0.0)][::-1]
         return cls(layered, schedule.lives, schedule.scratch, readers, depths, later, most)
+
+    def widened(self, tensors: Mapping[str, Placed]) -> Search | None:
+        """The search in images with the windows of others; None if these are no wider.
+
+        What a segment reads has windows for all of its strips, while segments before it run, too.
+
+        Args:
+            tensors: tensors of a schedule with segments, by name.
+        """
+        lives = tuple(replace(live, tensor=_as_wide(live.tensor, tensors)) for live in self.lives)
+        if lives == self.lives:
+            return None
+        return replace(self, lives=lives, _around={}, _shared={})
 
     def choose(self, capacity: int, *, early: bool) -> list[Segment] | Refused:
         """The segments that take the fewest additional cycles of those that make everything fit.
@@ -295,11 +327,47 @@ class Search:
         what, own = f"tensor {most.name!r} takes {most.nbytes}", self.scratch[step]
         if own > most.nbytes:
             what = f"{layers[step - 1].name!r} works on {own}"
-        return Refused(
+        return NoStrips(
             [layers[step - 1].origin],
             f"{what} bytes of every tile",
             reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
+            layer=step - 1,
         )
+
+    def missing(self, number: int, capacity: int) -> dict[int, int]:
+        """Bytes that a layer lacks, and those that layers lack that cannot run in strips.
+
+        Args:
+            number: number of the layer.
+            capacity: bytes of narrow memory.
+
+        Returns:
+            The bytes by the number of the layer.
+        """
+        whole = {
+            other: nbytes - capacity
+            for other, nbytes in enumerate(self.taken()[1:])
+            if nbytes > capacity and not self.layered.layers[other].strips
+        }
+        return whole | {number: self._needed(number) - capacity}
+
+    def _needed(self, number: int) -> int:
+        """Bytes with which a layer can run, in as many strips as there can be."""
+        layers, least = self.layered.layers, self.taken()[number + 1]
+        for end in range(number + 1, min(number + self.most, len(layers)) + 1):
+            strips = self._most_strips(end)
+            for first in range(end - 1, max(-1, end - self.most - 1), -1):
+                if strips < _FEWEST or not self.joins(first, end):
+                    break
+                if first <= number:
+                    peak = self.peak(Segment(first, end, strips))
+                    least = min(least, self.around(first, end).nbytes + peak)
+        return least
+
+    def _most_strips(self, end: int, across: int = 1) -> int:
+        """Strips of rows of a segment with some end, at most."""
+        height = self.layered.type(self.layered.layers[end - 1].writes).shape[1]
+        return min(-(-height // ROWS), MOST_STRIPS // across)
 
     def cheapest(self, first: int, end: int, capacity: int) -> tuple[float, Segment] | None:
         """A segment of some layers that fits, and its additional cycles."""
@@ -308,7 +376,7 @@ class Search:
             for across in _ACROSS:
                 if across > 1 and not all(layer.bands for layer in self.layered.layers[first:end]):
                     break
-                segment = self.fewest(Segment(first, end, 2, across, over), capacity)
+                segment = self.fewest(Segment(first, end, _FEWEST, across, over), capacity)
                 if segment is not None:
                     return self.additional(segment), segment
             if not around.over:
@@ -317,8 +385,8 @@ class Search:
 
     def fewest(self, segment: Segment, capacity: int) -> Segment | None:
         """The segment with as few strips as fit."""
-        _, height, width, _ = self.layered.type(self.layered.layers[segment.end - 1].writes).shape
-        low, high = segment.strips, min(-(-height // ROWS), MOST_STRIPS // segment.across)
+        width = self.layered.type(self.layered.layers[segment.end - 1].writes).shape[2]
+        low, high = segment.strips, self._most_strips(segment.end, segment.across)
         around = self.around(segment.first, segment.end)
         room = capacity - (around.least if segment.over else around.nbytes)
         if room < 0 or high < low or segment.across > -(-width // COLUMNS):
@@ -547,6 +615,25 @@ class _Around:
     nbytes: int
     least: int
     over: str = ""
+
+
+def _as_wide(tensor: Placed, others: Mapping[str, Placed]) -> Placed:
+    """A tensor with the windows and the slack of another one of its name, if that is larger."""
+    other = others.get(tensor.name)
+    if not (isinstance(tensor, Image) and isinstance(other, Image)):
+        return tensor
+    wider = _wider(tensor, other.rows.window, other.columns.window)
+    wider = replace(
+        wider,
+        rows=_with_slack(wider.rows, other.rows.most),
+        columns=_with_slack(wider.columns, other.columns.most),
+    )
+    return wider if wider.nbytes > tensor.nbytes else tensor
+
+
+def _with_slack(axis: TiledAxis, most: int) -> TiledAxis:
+    """An axis whose largest window has so many elements at least, with its slack."""
+    return replace(axis, slack=axis.slack + max(0, most - axis.most))
 
 
 def _wider(image: Image, rows: Intervals, columns: Intervals) -> Image:
