@@ -17,7 +17,7 @@ from tests.compiler.edgetpu_models import differing_bytes, findings, program
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.targets.edgetpu.fitting import ordering, spilling
+from fitzroy.compiler.targets.edgetpu.fitting import narrow, ordering, spilling
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import NoStrips, Search
@@ -179,6 +179,26 @@ def test_products_with_little_room_are_exact() -> None:
 # --- order ---------------------------------------------------------------------------------------
 
 
+def side_by_side(*widths: int) -> Graph:
+    """Images of some widths that wait together while another one goes through many layers."""
+    graph = Graph("side_by_side")
+
+    def given(name: str, width: int) -> str:
+        kind = TensorType((1, 16, width, 4), DType.INT8, Quantization.per_tensor(1 / 256, -128))
+        return sigmoid(graph, graph.add_input(name, kind))
+
+    waiting = [given(f"image{width}", width) for width in widths]
+    pairs = [[name, sigmoid(graph, name)] for name in waiting]
+    name = given("other", 4)
+    for _ in range(12):
+        name = sigmoid(graph, name)
+    graph.outputs.append(name)
+    for pair in pairs:
+        both = graph.emit("add", pair, graph.type(pair[0]), ActivationAttributes())
+        graph.outputs.append(both)
+    return graph
+
+
 @pytest.mark.long
 def test_heads_are_finished_one_after_the_other_if_all_do_not_fit() -> None:
     graph, nbytes = attention((16, 16), 4, 8, 8), 20000
@@ -209,27 +229,21 @@ def test_heads_in_another_order_are_exact() -> None:
     assert_exact(attention((16, 16), 4, 8, 8), 20000)
 
 
+def test_order_counts_where_it_changes_what_is_missing() -> None:
+    """The largest image lacks as much as before, and others no longer wait for each other."""
+    graph = side_by_side(8, 16, 32)
+    kind = graph.type(graph.inputs[0]).with_shape((1, 16, 400, 4))
+    graph.outputs.append(sigmoid(graph, graph.add_input("large", kind)))
+    layered = replace(legalized(graph), options=Options(narrow_bytes=400))
+    found = narrow._reordered(layered)
+    assert found is not None
+    before, after = (Search.of(Schedule.of(each)).taken() for each in (layered, found))
+    assert max(before) == max(after)
+    assert sum(nbytes > 400 for nbytes in after) < sum(nbytes > 400 for nbytes in before)
+    assert narrow._reordered(found) is None
+
+
 # --- images that make room -----------------------------------------------------------------------
-
-
-def side_by_side(*widths: int) -> Graph:
-    """Images of some widths that wait together while another one goes through many layers."""
-    graph = Graph("side_by_side")
-
-    def given(name: str, width: int) -> str:
-        kind = TensorType((1, 16, width, 4), DType.INT8, Quantization.per_tensor(1 / 256, -128))
-        return sigmoid(graph, graph.add_input(name, kind))
-
-    waiting = [given(f"image{width}", width) for width in widths]
-    pairs = [[name, sigmoid(graph, name)] for name in waiting]
-    name = given("other", 4)
-    for _ in range(12):
-        name = sigmoid(graph, name)
-    graph.outputs.append(name)
-    for pair in pairs:
-        both = graph.emit("add", pair, graph.type(pair[0]), ActivationAttributes())
-        graph.outputs.append(both)
-    return graph
 
 
 @pytest.mark.parametrize(

@@ -110,16 +110,18 @@ def _relieved(
 
 
 def _reordered(layered: Layered) -> Layered | None:
-    """The layers in an order that takes less memory, if there is."""
+    """The layers in an order in which they lack less memory, if there is."""
     found = ordering.depth_first(layered)
-    return found if _most(found) < _most(layered) else None
+    return found if _missing(found) < _missing(layered) else None
 
 
-def _most(layered: Layered) -> tuple[int, int]:
-    """Bytes that layers without strips take at most, and those that any layer takes."""
-    taken = _search(layered).taken()[1:]
-    layers = zip(layered.layers, taken, strict=True)
-    return max((nbytes for layer, nbytes in layers if not layer.strips), default=0), max(taken)
+def _missing(layered: Layered) -> tuple[int, int]:
+    """Bytes that a layer without strips lacks at most, and those that all layers lack together."""
+    missing = [
+        max(0, nbytes - layered.options.narrow_bytes) for nbytes in _search(layered).taken()[1:]
+    ]
+    layers = zip(layered.layers, missing, strict=True)
+    return max((nbytes for layer, nbytes in layers if not layer.strips), default=0), sum(missing)
 
 
 def _ways(layered: Layered, refusal: Refused) -> spilling.Ways:
