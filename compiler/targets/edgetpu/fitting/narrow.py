@@ -91,6 +91,7 @@ def _relieved(
         The addresses or the refusal, and the layers from which `again` leads elsewhere: the first
         in which computing an image again is faster than letting it wait. None if there are none.
     """
+    # Where it leads elsewhere, the order has been chosen before.
     branch, times, ordered = None, int(again), again
     found = _fitted(layered, times)
     while isinstance(found, Refused):

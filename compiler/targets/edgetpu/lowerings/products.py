@@ -58,9 +58,10 @@ MOST_CHANNELS = WORD * 512
 """Most channels of images: a slot holds the matrices of a pixel at least."""
 
 LEAST_BYTES = 12 << 10
+"""Narrow memory that matrices are planned with, unless those of a single row take more."""
+
 _MOST_BYTES = 48 << 10
-"""Narrow memory that words of matrices take at a time, at least and at most, unless a single row
-takes more."""
+"""Narrow memory that matrices take at most; with more, tiles would hardly be faster."""
 
 _SPREAD = tuple(
     1 << 8 * (lane // WORD) if lane % WORD == lane // WORD else 0 for lane in range(WORD * WORD)
@@ -144,8 +145,8 @@ class Product(Layer):
     Attributes:
         stage: constants of the output stage.
         shared: whether the second operand is the same at all positions.
-        matrix_bytes: narrow memory that words of matrices take at a time, unless a single row of
-            the largest tile takes more.
+        matrix_bytes: narrow memory that matrices take at a time, unless those of a single row of
+            the largest tile take more.
     """
 
     stage: OutputStage

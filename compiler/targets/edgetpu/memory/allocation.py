@@ -189,7 +189,7 @@ _LONG_ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
 find gaps between them, or move a few of them."""
 
 _SEARCHES = 6
-"""How often another search begins after one that found nothing."""
+"""Searches at most; each begins anew."""
 
 _MOVES = 1000
 """How often tensors take the room of others in a search."""
@@ -210,8 +210,8 @@ def _rearranged(
     """Addresses of tensors that take the room of others, which look for another then.
 
     A tensor for which there is no room goes where those in its way have the fewest bytes, or almost
-    so. Each time its own count more, so that two of them do not take turns for ever. Searches that
-    find something mostly find it early.
+    so. Each time its own bytes count more, so that no two tensors take turns for ever. Searches
+    that find something mostly find it early.
 
     Args:
         lives: the tensors.
