@@ -127,14 +127,14 @@ def _missing(layered: Layered) -> tuple[int, int]:
 
 def _ways(layered: Layered, refusal: Refused) -> spilling.Ways:
     """Ways to make room for what does not fit."""
-    if isinstance(refusal, NoStrips):
-        search = _search(layered, MANY_LAYERS)
-        missing = search.missing(refusal.layer, layered.options.narrow_bytes)
-        ways = spilling.sufficient(layered, refusal.layer, missing)
-        if ways.waiting is not None:
-            return ways
     lacking = refusal.tensor if isinstance(refusal, _NoAddress) else ""
-    return spilling.spilled(layered, lacking=lacking)
+    ways = spilling.spilled(layered, lacking=lacking)
+    # What is computed again makes the most room without a byte that is sent.
+    if isinstance(refusal, NoStrips) and ways.computing is None:
+        missing = _search(layered, MANY_LAYERS).missing(refusal.layer, layered.options.narrow_bytes)
+        smallest = spilling.sufficient(layered, refusal.layer, missing)
+        return ways if smallest.waiting is None else smallest
+    return ways
 
 
 _SHORT_TRIES = 8
