@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu.test_attention import attention
 from tests.compiler.edgetpu.test_convolution import chain, grow
-from tests.compiler.edgetpu.test_large import concatenate, resize, sigmoid
+from tests.compiler.edgetpu.test_large import concatenate, resize, sigmoid, unet
 from tests.compiler.edgetpu.test_strips import pool
 from tests.compiler.edgetpu_models import differing_bytes, findings, program
 
@@ -21,7 +21,7 @@ from fitzroy.compiler.targets.edgetpu.fitting import narrow, ordering, spilling
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import NoStrips, Search
-from fitzroy.compiler.targets.edgetpu.host.host_layers import Keep
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Keep, compacted
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.matrix_product import MatrixProduct
 from fitzroy.compiler.targets.edgetpu.lowerings.products import LEAST_BYTES, Product
@@ -267,6 +267,18 @@ def test_the_smallest_image_that_makes_enough_room_waits(
     assert waiting is not None
     ((kept,),) = [x.reads for x in waiting.layers if isinstance(x, Keep)]
     assert layered.type(kept).shape[2] == width
+
+
+def test_what_can_be_computed_again_comes_before_smaller_images() -> None:
+    nbytes = 2000
+    graph = unet((48, 48), 3, 4, "resize_nearest_neighbor", DType.INT8)
+    layered = compacted(replace(legalized(graph), options=Options(narrow_bytes=nbytes)))
+    assert layered is not None
+    refusal = narrow._fitted(layered, 1)
+    assert isinstance(refusal, NoStrips)
+    missing = narrow._search(layered).missing(refusal.layer, nbytes)
+    assert spilling.sufficient(layered, refusal.layer, missing).waiting is not None
+    assert narrow._ways(layered, refusal).computing is not None
 
 
 def test_no_image_waits_if_none_makes_enough_room() -> None:

@@ -6,9 +6,10 @@ the gap. Inputs are taken from the host again instead, and images that a few lay
 them are computed again, if that takes less time: a byte that goes to the host takes as long as many
 products.
 
-Of several images, the smallest comes first that makes enough room (`sufficient`). If there is none,
-or if it is not known how much room is wanted, those come first that are read again after the most
-layers (`spilled`): they make room for more layers than others, with the same bytes sent.
+Of several images, those come first that are read again after the most layers (`spilled`): they make
+room for more layers than others, with the same bytes sent. If the first of them cannot be computed
+again, and if it is known how much room is wanted, the smallest that makes enough goes to the host
+(`sufficient`).
 """
 
 from __future__ import annotations
