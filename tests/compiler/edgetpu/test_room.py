@@ -11,14 +11,14 @@ import pytest
 from tests.compiler.edgetpu.test_attention import attention
 from tests.compiler.edgetpu.test_convolution import chain, grow
 from tests.compiler.edgetpu.test_large import concatenate, resize, sigmoid, unet
-from tests.compiler.edgetpu.test_strips import pool
+from tests.compiler.edgetpu.test_strips import arrangement, pool, tile_image
 from tests.compiler.edgetpu_models import differing_bytes, findings, program
 
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.targets.edgetpu.fitting import narrow, ordering, spilling
-from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import NoStrips, Search
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Keep, compacted
@@ -34,15 +34,9 @@ from fitzroy.compiler.targets.edgetpu.memory.allocation import (
     Overlap,
     allocate_narrow,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly
 from fitzroy.hw_models.numerics import Sampling
-
-
-def plan(graph: Graph, nbytes: int = NARROW_BYTES) -> Arrangement:
-    """The arrangement of a graph in so many bytes of every tile."""
-    return arranged(replace(legalized(graph), options=Options(narrow_bytes=nbytes)))
 
 
 def kinds(found: Arrangement) -> Counter[type]:
@@ -74,14 +68,9 @@ def packed(seed: int, count: int, steps: int = 40, nbytes: int = 4000) -> list[L
             cut = int(rng.integers(low + 1, high)) if high - low > 1 else high
             pieces += [(first, last, low, cut), *([(first, last, cut, high)] if cut < high else [])]
     return [
-        Live(image(f"x{number}", 10 * (high - low)), first, last - 1)
+        Live(tile_image(f"x{number}", 10 * (high - low)), first, last - 1)
         for number, (first, last, low, high) in enumerate(pieces)
     ]
-
-
-def image(name: str, rows: int) -> Image:
-    """An image of so many words on every tile."""
-    return Image(name, TiledAxis.of(4 * rows, 4, []), TiledAxis.of(4, 4, []), 4, 0)
 
 
 def assert_disjoint(lives: Sequence[Live], found: Addresses, nbytes: int) -> None:
@@ -113,10 +102,10 @@ def test_orders_alone_do_not_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tensors_that_may_overlap_are_moved_together() -> None:
     """The result lies over what it is made of in one direction only, and the rest is taken."""
-    one, other = image("one", 20), image("other", 20)
+    one, other = tile_image("one", 20), tile_image("other", 20)
     lives = [
-        Live(image("low", 6), 0, 5),
-        Live(image("high", 4), 6, 9),
+        Live(tile_image("low", 6), 0, 5),
+        Live(tile_image("high", 4), 6, 9),
         Live(one, 1, 7),
         Live(other, 5, 9, Overlap(one, -8, 80)),
     ]
@@ -129,7 +118,7 @@ def test_tensors_that_may_overlap_are_moved_together() -> None:
 def test_what_needs_more_than_there_is_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
     monkeypatch.setattr(allocation, "_rearranged", lambda *given: searched.append(given[-1]))
-    lives = [Live(image("one", 10), 0, 1), Live(image("other", 20), 1, 3)]
+    lives = [Live(tile_image("one", 10), 0, 1), Live(tile_image("other", 20), 1, 3)]
     assert isinstance(allocate_narrow(lives, reserved=[0, 0, 0, 41], nbytes=120), NoRoom)
     assert not searched
 
@@ -161,7 +150,7 @@ def product_of(found: Arrangement) -> Product:
 
 
 def test_matrices_of_products_take_what_is_left() -> None:
-    roomy, tight = (plan(weighted((80, 80, 8), 128, waiting)) for waiting in (8, 32))
+    roomy, tight = (arrangement(weighted((80, 80, 8), 128, waiting)) for waiting in (8, 32))
     for found in (roomy, tight):
         assert len(found.schedule.steps) == len(found.layered.layers)
         assert product_of(found).matrix_bytes > LEAST_BYTES
@@ -202,12 +191,12 @@ def side_by_side(*widths: int) -> Graph:
 @pytest.mark.long
 def test_heads_are_finished_one_after_the_other_if_all_do_not_fit() -> None:
     graph, nbytes = attention((16, 16), 4, 8, 8), 20000
-    found = plan(graph, nbytes)
+    found = arrangement(graph, nbytes)
     assert not kinds(found)[Keep]
     assert len(found.schedule.steps) == len(found.layered.layers)
     roomy, tight = (
         [x.name for x in each.layered.layers if isinstance(x, MatrixProduct)]
-        for each in (plan(graph), found)
+        for each in (arrangement(graph), found)
     )
     assert len(roomy) == 8
     assert tight == [name for both in zip(roomy[:4], roomy[4:], strict=True) for name in both]
@@ -288,7 +277,7 @@ def test_no_image_waits_if_none_makes_enough_room() -> None:
 
 
 def test_what_is_missing_is_what_strips_would_need() -> None:
-    """Only the mean needs all of what it reads; others could run in strips."""
+    """Both layers can run in strips, so one lacks less than its whole image takes."""
     graph = chain(DType.INT8, (64, 64, 4))
     grow(graph, "conv_2d", 32, (1, 1))
     grow(graph, "conv_2d", 4, (1, 1))
@@ -326,7 +315,7 @@ def joined() -> Graph:
 @pytest.mark.long
 def test_results_lie_over_images_that_are_joined() -> None:
     graph, nbytes = joined(), 10000
-    found = plan(graph, nbytes)
+    found = arrangement(graph, nbytes)
     assert not kinds(found)[Keep]
     (sharing,) = found.schedule.sharings
     readers = [x for x in found.layered.layers if sharing.source.name in x.reads]

@@ -148,6 +148,7 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 
 
 def arrangement(graph: Graph, nbytes: int = NARROW_BYTES) -> Arrangement:
+    """The arrangement of a graph in so many bytes of every tile."""
     layered = legalized(graph)
     return arranged(replace(layered, options=Options(narrow_bytes=nbytes)))
 
@@ -404,12 +405,13 @@ def test_what_cannot_fit_is_refused() -> None:
 # --- narrow memory -------------------------------------------------------------------------------
 
 
-def _image(name: str, rows: int) -> Image:
+def tile_image(name: str, rows: int) -> Image:
+    """An image of so many words on every tile."""
     return Image(name, TiledAxis.of(4 * rows, 4, []), TiledAxis.of(4, 4, []), 4, 0)
 
 
 def test_tensors_may_lie_where_other_steps_have_scratch() -> None:
-    one, other = _image("one", 10), _image("other", 20)
+    one, other = tile_image("one", 10), tile_image("other", 20)
     lives = [Live(one, 0, 1), Live(other, 2, 3)]
     found = allocate_narrow(lives, reserved=[60, 60, 0, 20], nbytes=100)
     assert isinstance(found, Addresses)
@@ -419,8 +421,8 @@ def test_tensors_may_lie_where_other_steps_have_scratch() -> None:
 
 
 def test_a_tensor_may_begin_between_the_bounds_of_another() -> None:
-    one, other = _image("one", 10), _image("other", 10)
-    last = _image("last", 8)
+    one, other = tile_image("one", 10), tile_image("other", 10)
+    last = tile_image("last", 8)
     lives = [
         Live(one, 0, 1),
         Live(other, 1, 2, Overlap(one, -8, 8)),

@@ -300,4 +300,4 @@ def _with_slack(axis: TiledAxis, strip: Strip) -> TiledAxis:
         for owned, window in zip(axis.owned, axis.window, strict=True)
         if owned[0] < owned[1]
     )
-    return replace(axis, slack=max(axis.slack, axis.slack + most - axis.most))
+    return axis.with_most(most)

@@ -37,7 +37,6 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Placed,
     Remote,
-    TiledAxis,
     round_up,
 )
 
@@ -625,15 +624,10 @@ def _as_wide(tensor: Placed, others: Mapping[str, Placed]) -> Placed:
     wider = _wider(tensor, other.rows.window, other.columns.window)
     wider = replace(
         wider,
-        rows=_with_slack(wider.rows, other.rows.most),
-        columns=_with_slack(wider.columns, other.columns.most),
+        rows=wider.rows.with_most(other.rows.most),
+        columns=wider.columns.with_most(other.columns.most),
     )
     return wider if wider.nbytes > tensor.nbytes else tensor
-
-
-def _with_slack(axis: TiledAxis, most: int) -> TiledAxis:
-    """An axis whose largest window has so many elements at least, with its slack."""
-    return replace(axis, slack=axis.slack + max(0, most - axis.most))
 
 
 def _wider(image: Image, rows: Intervals, columns: Intervals) -> Image:

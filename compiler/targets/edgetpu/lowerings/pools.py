@@ -370,9 +370,8 @@ def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:
         if isinstance(step.layer, MaxPool):
             source = step.tensors[step.layer.reads[0]]
             assert isinstance(source, Image)
-            columns = source.columns
-            slack = columns.slack - columns.most % -WORD
-            found[source] = replace(source, columns=replace(columns, slack=slack))
+            columns = source.columns.with_most(round_up(source.columns.most, WORD))
+            found[source] = replace(source, columns=columns)
     return found
 
 

@@ -180,9 +180,7 @@ def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:
 
 def _as_wide(image: Image, width: int) -> Image:
     """An image whose windows have so many columns."""
-    columns = image.columns
-    slack = columns.slack + width - columns.most
-    return replace(image, columns=replace(columns, slack=slack))
+    return replace(image, columns=image.columns.with_most(width))
 
 
 class Channels(Layer):

@@ -11,7 +11,7 @@ consecutive tiles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import starmap
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -153,6 +153,10 @@ class TiledAxis:
     def most(self) -> int:
         """Extent of the largest window, with the slack."""
         return max([end - begin for begin, end in self.window]) + self.slack
+
+    def with_most(self, most: int) -> TiledAxis:
+        """The axis with slack added until its largest window has so many elements."""
+        return replace(self, slack=self.slack + max(0, most - self.most))
 
 
 def most_windows(window: Window, axis: TiledAxis) -> int:
