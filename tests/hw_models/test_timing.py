@@ -1184,6 +1184,19 @@ def test_what_came_over_the_ring_counts_a_while_later() -> None:
     assert path[0].what == "scalar"
 
 
+@pytest.mark.parametrize("first", [1, 3])
+def test_rows_of_a_message_may_go_to_several_instructions(first: int) -> None:
+    taking = [
+        RingConsume(
+            op=Opcode.RING_CONSUME_A, tiles=2, wide=wide(100 + begin, (rows, 1)), ring_read=EACH
+        )
+        for begin, rows in ((0, first), (first, 5 - first))
+    ]
+    sending = RingProduce(tiles=1, wide=wide(0, (5, 1)), destination=2)
+    for body in ([sending, *taking], [*taking, sending]):
+        check_timeline(check_against_oracle(recorded(body)))
+
+
 def test_senders_wait_for_the_channel_and_say_so() -> None:
     body = [*message(0, 0, 0x00F0, 10), *message(0, 1, 0x0F00, 3, turn=1)]
     # Without a turn both could send at once.

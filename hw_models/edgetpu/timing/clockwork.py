@@ -669,6 +669,9 @@ class Clockwork:
         if engine is TileEngine.RING_PRODUCE:
             # The next message may be one for the other channel.
             self._turns.awake.update(_CHANNELS)
+        elif engine in _RING and self._queues[engine][tiles[0]]:
+            # The next instruction may take rows of a message that has not ended.
+            self._turns.awake.update(_TURNS_OF[engine])
 
     def _plain(self, engine: TileEngine) -> bool:
         """Let an engine go on; returns whether some tile has another instruction at its head."""
