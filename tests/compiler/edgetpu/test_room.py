@@ -17,6 +17,7 @@ from tests.compiler.edgetpu_models import differing_bytes, findings, program
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes
 from fitzroy.compiler.targets.edgetpu.fitting import narrow, ordering, spilling
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
@@ -289,6 +290,22 @@ def test_what_is_missing_is_what_strips_would_need() -> None:
     refusal = search.choose(500, early=False)
     assert isinstance(refusal, NoStrips)
     assert search.missing(refusal.layer, 500)[refusal.layer] > 0
+
+
+def test_what_is_missing_in_front_of_vectors_is_known() -> None:
+    """Vectors have no rows to take in strips."""
+    graph = chain(DType.INT8, (16, 16, 4))
+    grow(graph, "conv_2d", 32, (1, 1))
+    (image,) = graph.outputs
+    shape = (graph.type(image).size,)
+    flat = graph.type(image).with_shape(shape)
+    vector = graph.emit("reshape", [image], flat, ReshapeAttributes(shape))
+    other = graph.add_input("factors", flat)
+    graph.outputs[:] = [graph.emit("mul", [vector, other], flat, ActivationAttributes())]
+    layered = legalized(graph)
+    search = Search.of(Schedule.of(layered))
+    for number, taken in enumerate(search.taken()[1:]):
+        assert search.missing(number, 0)[number] <= taken
 
 
 # --- strips --------------------------------------------------------------------------------------

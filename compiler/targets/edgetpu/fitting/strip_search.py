@@ -354,12 +354,11 @@ class Search:
         """Bytes with which a layer can run, in as many strips as there can be."""
         layers, least = self.layered.layers, self.taken()[number + 1]
         for end in range(number + 1, min(number + self.most, len(layers)) + 1):
-            strips = self._most_strips(end)
             for first in range(end - 1, max(-1, end - self.most - 1), -1):
-                if strips < _FEWEST or not self.joins(first, end):
+                if not self.joins(first, end) or self._most_strips(end) < _FEWEST:
                     break
                 if first <= number:
-                    peak = self.peak(Segment(first, end, strips))
+                    peak = self.peak(Segment(first, end, self._most_strips(end)))
                     least = min(least, self.around(first, end).nbytes + peak)
         return least
 
