@@ -26,6 +26,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import Apart, taken_apart
+from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
@@ -140,12 +141,16 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
 def rewritten(graph: Graph) -> Apart:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
-    It computes no pixels that nothing reads, and products of matrices read parts of images.
+    It computes no pixels that nothing reads, products of matrices read parts of images, and
+    convolutions have no groups.
     """
     read = read_pixels(graph)
-    apart = taken_apart(read.graph)
-    origins = {name: read.origins.get(origin, origin) for name, origin in apart.origins.items()}
-    return Apart(apart.graph, {**read.origins, **origins})
+    found = Apart(read.graph, read.origins)
+    for pass_ in (taken_apart, ungrouped):
+        made = pass_(found.graph)
+        origins = {name: found.origins.get(one, one) for name, one in made.origins.items()}
+        found = Apart(made.graph, {**found.origins, **origins})
+    return found
 
 
 def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
