@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,8 +20,11 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import arranged
+from fitzroy.compiler.targets.edgetpu.lowerings import attention as attention_module
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized
 
 
 def _product(
@@ -185,3 +189,36 @@ def test_results_that_others_read_are_made_too() -> None:
     for name in graph.outputs:
         assert np.array_equal(found[name], wanted[name])
     _assert_exact(graph)
+
+
+def stacked(count: int, rows: int, depth: int) -> Graph:
+    """Attention of matrices that are inputs, and no parts of an image."""
+    model = Model(3)
+    shape, square = (count, rows, depth), (count, rows, rows)
+    x, y, z = (model.graph.add_input(name, model.type(shape, 0.05)) for name in "xyz")
+    unit = model.unit(x) * model.unit(y) * 74 * math.sqrt(depth)
+    transposed, plain = BatchMatMulAttributes(False, True), BatchMatMulAttributes()
+    logits = model.emit("batch_matmul", [x, y], model.type(square, unit), transposed)
+    shares = model.emit("softmax", [logits], model.type(square, 1 / 256), SoftmaxAttributes())
+    mixed = model.emit("batch_matmul", [shares, z], model.type(shape, 0.03), plain)
+    model.graph.outputs.append(mixed)
+    return model.graph
+
+
+def test_large_matrices_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = stacked(3, 20, 12)
+    assert taken_apart(graph).graph.nodes() == graph.nodes()
+    monkeypatch.setattr(attention_module, "_MOST_TOGETHER", 3 * 20 * 20 - 1)
+    apart = taken_apart(graph).graph
+    ops = Counter(node.op for node in apart.nodes())
+    assert (ops["batch_matmul"], ops["softmax"]) == (6, 3)
+    inputs = random_inputs(graph, 5)
+    (name,) = graph.outputs
+    wanted, found = evaluate(graph, inputs), evaluate(apart, inputs)
+    assert np.array_equal(found[name], wanted[name])
+    _assert_exact(graph)
+
+
+def test_matrices_that_together_take_too_much_memory_are_on_the_chip() -> None:
+    """Sixteen of 256 x 256: scores and their exponentials alone would take 256 KiB of a tile."""
+    assert arranged(legalized(stacked(16, 256, 16))).schedule.steps

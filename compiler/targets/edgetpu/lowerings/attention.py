@@ -29,6 +29,7 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import MOST_MATRICES
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 
 Numbers = npt.NDArray[np.int64]
 """For every element of a value, the number of the element of another value that it is."""
@@ -37,6 +38,11 @@ _MOVES = frozenset(["reshape", "transpose", "split", "strided_slice"])
 
 _MOST_ELEMENTS = 1 << 22
 """Elements of a value that is followed."""
+
+_MOST_TOGETHER = 3 << 17
+"""Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices that
+are no parts of an image stay together: one softmax of all takes fewer instructions than many. But
+scores, exponentials and results of larger ones do not fit at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +64,12 @@ class _Matrices:
 
     Attributes:
         names: images [1,1,rows,columns] of one shape.
+        height: rows of pixels of the images that they are views of.
         swapped: whether the value has them transposed.
     """
 
     names: tuple[str, ...]
+    height: int
     swapped: bool
 
 
@@ -177,7 +185,8 @@ class _Work:
             self._emit(origin, "batch_matmul", [a, b], single, BatchMatMulAttributes(False, adj))
             for a, b, adj in pairs
         )
-        self.stacks[node.outputs[0]] = _Matrices(parts, swaps[0])
+        height = (right if swaps[0] else left).height
+        self.stacks[node.outputs[0]] = _Matrices(parts, height, swaps[0])
 
     def _each(self, node: Node) -> None:
         """A function of matrices, for each of them."""
@@ -195,7 +204,7 @@ class _Work:
             )
             for part in stack.names
         )
-        self.stacks[node.outputs[0]] = _Matrices(parts, stack.swapped)
+        self.stacks[node.outputs[0]] = replace(stack, names=parts)
 
     # --- operands ------------------------------------------------------------------------------
 
@@ -226,7 +235,11 @@ class _Work:
         return found
 
     def _matrices(self, name: str, product: Node) -> _Matrices | None:
-        """The matrices of an operand as parts of a value before it, the furthest possible."""
+        """The matrices of an operand as parts of a value before it, the furthest possible.
+
+        Returns:
+            None if they are no parts of an image, and the results may stay together.
+        """
         for trace in reversed(self._traces(name)):
             shape = trace.numbers.shape
             numbers = trace.numbers.reshape(-1, *shape[-2:])
@@ -238,8 +251,26 @@ class _Work:
             )
             if found is not None:
                 names = [self._applied(trace.between, one, product) for one in found.names]
-                return _Matrices(tuple(names), found.swapped)
-        return None
+                return replace(found, names=tuple(names))
+        sizes = [self.graph.type(str(one)).size for one in (*product.inputs, *product.outputs)]
+        return self._of_value(name, product) if max(sizes) > _MOST_TOGETHER else None
+
+    def _of_value(self, name: str, product: Node) -> _Matrices:
+        """Matrices as rows of the value that has them, each spread over a grid of tiles."""
+        type = self.graph.type(name)
+        count, (rows, columns) = math.prod(type.shape[:-2]), type.shape[-2:]
+        height, width = grid(rows)
+        whole = self._reshape(product.name, name, (1, count * height, width, columns))
+        part = replace(type, shape=(1, height, width, columns))
+        names = []
+        for number in range(count):
+            one = whole
+            if count > 1:
+                begin = (0, number * height, 0, 0)
+                taken = StridedSliceAttributes(begin, part.shape, (1, 1, 1, 1))
+                one = self._emit(product.name, "strided_slice", [whole], part, taken)
+            names.append(self._reshape(product.name, one, (1, 1, rows, columns)))
+        return _Matrices(tuple(names), height, swapped=False)
 
     def _of_stack(self, stack: _Matrices, numbers: Numbers) -> _Matrices | None:
         """Matrices that are those of a stack."""
@@ -252,10 +283,10 @@ class _Work:
             return None
         plain = np.arange(size).reshape(numbers.shape[1:])
         if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
-            return _Matrices(names, stack.swapped)
+            return replace(stack, names=names)
         plain = np.arange(size).reshape(numbers.shape[:0:-1]).T
         if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
-            return _Matrices(names, not stack.swapped)
+            return replace(stack, names=names, swapped=not stack.swapped)
         return None
 
     def _of_image(self, root: str, numbers: Numbers) -> _Matrices | None:
@@ -271,7 +302,7 @@ class _Work:
         if len(found) < len(boxes):
             return None
         names = tuple(self._slice(root, box) for box in found)
-        return _Matrices(names, swapped)
+        return _Matrices(names, found[0][1], swapped)
 
     def _slice(self, root: str, box: tuple[int, int, int, int]) -> str:
         """Some rows and channels of an image, as [1,1,pixels,channels]."""
@@ -321,11 +352,17 @@ class _Work:
         """A stack as the value that it is, for those that need all of it."""
         origin, after = self._known(self._producer(name)), self.graph.type(name)
         type = self.graph.type(stack.names[0])
-        _, _, rows, columns = type.shape
-        whole = replace(after, shape=(1, len(stack.names), rows, columns))
-        joined = self._joined(origin, stack.names, whole, 1)
+        count, (rows, columns) = len(stack.names), type.shape[2:]
+        width = rows // stack.height
+        # As the images lie, so that their pixels stay where they are.
+        parts = [
+            self._reshape(origin, one, (1, stack.height, width, columns)) for one in stack.names
+        ]
+        whole = replace(after, shape=(1, count * stack.height, width, columns))
+        joined = self._joined(origin, parts, whole, 1)
         if stack.swapped:
-            turned = replace(after, shape=(1, len(stack.names), columns, rows))
+            joined = self._reshape(origin, joined, (1, count, rows, columns))
+            turned = replace(after, shape=(1, count, columns, rows))
             perm = TransposeAttributes((0, 1, 3, 2))
             joined = self._emit(origin, "transpose", [joined], turned, perm)
         self._replace(name, self._reshape(origin, joined, after.shape))
