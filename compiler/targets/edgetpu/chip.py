@@ -16,7 +16,7 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.base.progress import counted
 from fitzroy.base.progress import prefixed as behind
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
 from fitzroy.compiler.targets.edgetpu.layers.options import Options, Share
@@ -44,6 +44,9 @@ _MOST_DIVISIONS = 24
 
 Progress = Callable[[str], None]
 """Is told what is being done."""
+
+_Key = tuple[int, int, tuple[Node, ...]]
+"""A part: number of its model, rows of wide memory for data, and its nodes."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,10 @@ def proven(
 def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> None:
     """Make programs of all parts that fit, of models that share the memory of one chip."""
     needs: list[_Need] | None = None
+    known: dict[_Key, _Need] = {}
     while True:
         if needs is None:
-            graphs = [part.graph for draft in drafts for part in draft.segments]
-            alone = len(graphs) == 1
-            needs = [_Need() if alone else _Need.of(graph, options) for graph in graphs]
+            needs = _needs(drafts, options, known)
         chip = _Chip(options, list(needs))
         for draft in drafts:
             told = progress if len(drafts) == 1 else prefixed(draft.model.path, progress)
@@ -170,6 +172,26 @@ def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> No
                 return
             # What a later program needs for data, an earlier one has given to parameters.
             options = replace(options, staging=chip.staging)
+
+
+def _needs(drafts: Sequence[_Draft], options: Options, known: dict[_Key, _Need]) -> list[_Need]:
+    """What each part of all models needs of the memory that they share.
+
+    Args:
+        drafts: the models.
+        options: how programs are generated.
+        known: what parts need; most are the same after a model has been divided again.
+    """
+    parts = [(number, part) for number, draft in enumerate(drafts) for part in draft.segments]
+    if len(parts) == 1:
+        return [_Need()]
+    found = []
+    for number, part in parts:
+        key = number, options.staging, part.nodes
+        if key not in known:
+            known[key] = _Need.of(part.graph, options)
+        found.append(known[key])
+    return found
 
 
 def prefixed(prefix: str, progress: Progress) -> Progress:

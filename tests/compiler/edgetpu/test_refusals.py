@@ -228,6 +228,30 @@ def test_one_operator_that_does_not_fit_refuses_no_model(
     assert result.data == compiled(graph, tmp_path).data
 
 
+def test_parts_that_stay_are_laid_out_once_when_a_model_is_divided_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, emit, rows = convolutions(7), Convolution.emit, lower.parameter_rows
+    names = [node.outputs[0] for node in graph.nodes()]
+    asked: list[tuple[str, ...]] = []
+
+    def limited(self: Convolution, context: Context) -> None:
+        if self.writes in (names[2], names[4]):
+            raise Refused([self.writes], "too much", reason="2 of 1", hint="less")
+        emit(self, context)
+
+    def counted(part: Graph, options: Options) -> int:
+        asked.append(tuple(node.outputs[0] for node in part.nodes()))
+        return rows(part, options)
+
+    monkeypatch.setattr(Convolution, "emit", limited)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip.parameter_rows", counted)
+    result = compiled(graph, tmp_path)
+    assert [name for name, _ in left(result)] == [names[2], names[4]]
+    parts = [names[:2], names[3:], names[3:4], names[5:]]
+    assert asked == [tuple(part) for part in parts]
+
+
 def test_explanations_know_what_programs_show(tmp_path: Path) -> None:
     graph = chain(I8, (9, 9, 8))
     grow(graph, "conv_2d", 8, (3, 3))
