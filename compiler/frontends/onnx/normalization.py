@@ -65,9 +65,28 @@ def instance_normalization(op: Operation) -> Tensor:
     x, build = op.input(), op.build
     if x.rank < 3:
         raise Refusal("onnx-rank", f"InstanceNormalization of {x.rank} dimensions")
-    result = standardized(build, x, tuple(range(2, x.rank)), op.number("epsilon", 1e-5))
-    result = build.mul(result, per_channel(build, op.input(1), x.rank))
-    return build.add(result, per_channel(build, op.input(2), x.rank))
+    inner = _unmerged(x)
+    axes = tuple(range(2, x.rank)) if inner is None else tuple(range(1, len(inner)))
+    image = x if inner is None else build.reshape(x, inner)
+    result = standardized(build, image, axes, op.number("epsilon", 1e-5))
+    result = build.mul(result, per_channel(build, op.input(1), image.rank))
+    result = build.add(result, per_channel(build, op.input(2), image.rank))
+    return build.reshape(result, x.shape)
+
+
+def _unmerged(x: Tensor) -> Shape | None:
+    """The shape in which a tensor of one channel [N,1,...] is stored dimension by dimension.
+
+    So exporters write the normalization of a whole image: they merge its dimensions first. Which
+    of them come first does not matter then, and no element has to move.
+
+    Returns:
+        None if there is no need for it.
+    """
+    if x.data is not None or x.is_plain or x.shape[1] != 1 or x.split[0] != x.shape[0]:
+        return None
+    extents = tuple(extent for extent in x.split[1:] if extent != 1)
+    return (x.split[0], *extents) if extents else None
 
 
 @imports("LayerNormalization")

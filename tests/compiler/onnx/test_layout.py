@@ -90,6 +90,43 @@ def test_transpositions_of_the_model_are_labels() -> None:
     assert operators(compare(data, {"x": weights(1, 6, 5, 3)})) == ["conv_2d"]
 
 
+@pytest.mark.parametrize(("images", "groups"), [(1, 1), (2, 1), (1, 3)])
+def test_images_normalized_as_a_whole_stay_where_they_are(images: int, groups: int) -> None:
+    """So PyTorch exports `GroupNorm`; of several groups, channels are divided."""
+    node, shape = helper().make_node, (images, 6, 5, 4)
+    nodes = [
+        node("Conv", ["x", "v"], ["c"]),
+        node("Reshape", ["c", "flat"], ["r"]),
+        node("InstanceNormalization", ["r", "s", "b"], ["n"], epsilon=1e-3),
+        node("Reshape", ["n", "whole"], ["i"]),
+        node("Mul", ["i", "factor"], ["m"]),
+        node("Add", ["m", "offset"], ["a"]),
+        node("Conv", ["a", "w"], ["y"]),
+    ]
+    constants = {
+        "v": weights(6, 3, 1, 1), "w": weights(2, 6, 1, 1), "s": weights(groups),
+        "b": weights(groups), "factor": weights(6, 1, 1), "offset": weights(6, 1, 1),
+        "flat": np.array((images, groups, -1)), "whole": np.array(shape),
+    }  # fmt: skip
+    data = model(nodes, [("x", [images, 3, 5, 4])], ["y"], constants)
+    compare(data, {"x": weights(images, 3, 5, 4)})
+    graph = read(data, Reading())
+    # One is for the output, which keeps its order.
+    assert (operators(graph).count("transpose") > 1) == (groups > 1)
+    if groups == 1:
+        assert all(len(graph.type(n.outputs[0]).shape) == 4 for n in graph.nodes())
+
+
+def test_a_normalization_of_single_numbers_is_zero() -> None:
+    nodes = [
+        helper().make_node("Reshape", ["x", "flat"], ["r"]),
+        helper().make_node("InstanceNormalization", ["r", "s", "b"], ["y"]),
+    ]
+    constants = {"flat": np.array((2, 1, -1)), "s": weights(1), "b": weights(1)}
+    data = model(nodes, [("x", [2, 1, 1, 1])], ["y"], constants)
+    compare(data, {"x": weights(2, 1, 1, 1)})
+
+
 def test_rows_and_columns_change_places_without_a_transposition() -> None:
     node = helper().make_node
     nodes = [
