@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, differing_bytes, program
+from tests.compiler.edgetpu_models import ORDERS, Model, differing_bytes, program
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
@@ -18,7 +18,11 @@ from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
-from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    ReshapeAttributes,
+    TransposeAttributes,
+)
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Vector
@@ -244,6 +248,21 @@ def test_reshapes(before: tuple[int, ...], after: tuple[int, ...]) -> None:
     result = graph.type(x).with_shape(after)
     graph.outputs = [graph.emit("reshape", [x], result, ReshapeAttributes(after))]
     assert differences(graph) == 0
+
+
+def test_images_that_end_within_words_are_joined_to_one_vector() -> None:
+    """A view of two images, whose elements change places."""
+    model = Model(4)
+    x = model.graph.add_input("x", model.type((1, 5, 6, 3), 0.05))
+    type = model.graph.type(x)
+    both = [x, model.emit("hardswish", [x], type)]
+    joined = model.emit(
+        "concatenation", both, type.with_shape((2, 5, 6, 3)), ConcatenationAttributes(0)
+    )
+    turned = TransposeAttributes((0, 3, 1, 2))
+    result = model.emit("transpose", [joined], type.with_shape((2, 3, 5, 6)), turned)
+    model.graph.outputs.append(result)
+    assert differing_bytes(model.graph, program(model.graph), (1,)) == 0
 
 
 def test_what_only_fully_connected_layers_read_is_not_moved() -> None:

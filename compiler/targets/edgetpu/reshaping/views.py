@@ -43,7 +43,10 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 def put(legalizer: Legalizer, name: str) -> None:
     """Make a tensor of a view, with a place of its own."""
     parts, type = legalizer.views[name], legalizer.type(name)
-    flat = type if _lies_as_vector(type) else replace(type, shape=(1, type.size))
+    lies_as_vector = _lies_as_vector(type)
+    # Several images are no image that could be put together of parts.
+    plain = lies_as_vector and not several(type)
+    flat = type if plain else replace(type, shape=(1, type.size))
     if len(parts) == 1:
         vector = as_vector(legalizer, parts[0])
     else:
@@ -51,7 +54,7 @@ def put(legalizer: Legalizer, name: str) -> None:
         if not join_words(legalizer, vector, parts, vector):
             ends = [(as_vector(legalizer, part), 0, legalizer.type(part).size) for part in parts]
             join(legalizer, vector, vector, flat, ends)
-    if flat is type:
+    if lies_as_vector:
         legalizer.aliases[name] = vector
         return
     legalizer.aliases[name] = temporary(legalizer, f"{name}.image", type)
