@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import Model, differences, findings, program
 
-from fitzroy.base.types import DType
+from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.shape import PadAttributes
@@ -111,5 +111,14 @@ def test_nodes_that_are_added_stand_for_the_convolution() -> None:
 
 
 def test_graphs_without_groups_stay_as_they_are() -> None:
-    graph = ungrouped(grouped(3, 8, 8)).graph
+    graph = grouped(1, 8, 8)
+    assert ungrouped(graph).graph is graph
+
+
+def test_convolutions_of_real_numbers_keep_their_groups() -> None:
+    graph = Graph("real")
+    image = graph.add_input("x", TensorType((1, 5, 5, 8), DType.FLOAT32))
+    filters = graph.add_constant("w", np.ones((8, 3, 3, 4), np.float32))
+    after = TensorType((1, 3, 3, 8), DType.FLOAT32)
+    graph.outputs.append(graph.emit("conv_2d", [image, filters, None], after, ConvAttributes()))
     assert ungrouped(graph).graph is graph

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fitzroy.base.types import Array, Quantization, TensorType
-from fitzroy.compiler.ir import Attributes, Graph, Node
+from fitzroy.compiler.ir import Attributes, Graph, Node, Value
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     PadAttributes,
@@ -41,12 +41,18 @@ def ungrouped(graph: Graph) -> Apart:
 
 
 def _is_grouped(graph: Graph, node: Node) -> bool:
-    """Whether a node is a convolution in groups, whose filter is known."""
-    if node.op != "conv_2d" or graph.value(str(node.inputs[1])).data is None:
+    """Whether a node is a quantized convolution in groups, whose filter is known."""
+    if node.op != "conv_2d":
         return False
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
-    known = bias is None or graph.value(bias).is_constant
-    return known and graph.type(str(node.inputs[1])).shape[3] != _depth(graph, node)
+    filters, bias = graph.value(str(node.inputs[1])), _bias(graph, node)
+    known = filters.is_constant and (bias is None or bias.is_constant)
+    quantized = filters.type.quantization is not None
+    return known and quantized and filters.type.shape[3] != _depth(graph, node)
+
+
+def _bias(graph: Graph, node: Node) -> Value | None:
+    name = node.inputs[2] if len(node.inputs) > 2 else None
+    return None if name is None else graph.value(name)
 
 
 def _depth(graph: Graph, node: Node) -> int:
@@ -82,19 +88,18 @@ class _Work:
     def divide(self, node: Node) -> None:
         """Put plain convolutions in the place of one in groups."""
         graph, (result,) = self.graph, node.outputs
-        filters, bias = (graph.value(str(name)) if name else None for name in self.operands(node))
-        assert filters is not None
-        assert filters.data is not None
+        filters, bias = graph.value(str(node.inputs[1])), _bias(graph, node)
+        quantization = filters.type.quantization
+        assert filters.data is not None, "grouped convolutions have known filters"
+        assert quantization is not None, "which are quantized"
         depth, channels = filters.type.shape[3], filters.type.shape[0]
         count = _depth(graph, node) // depth
         outputs = channels // count
-        zero = filters.type.quantization
-        assert zero is not None, "a condition of all operators"
         bundles = _bundles(count, depth, outputs)
         parts = []
         for bundle in bundles:
             made = range(bundle.start * outputs, bundle.stop * outputs)
-            own = _some(zero, made)
+            own = _some(quantization, made)
             operands: list[str | None] = [
                 self.slice_of(node, range(bundle.start * depth, bundle.stop * depth)),
                 graph.add_constant(
@@ -118,10 +123,6 @@ class _Work:
         name = graph.fresh(f"{node.name}/concatenation")
         graph.add_node(Node(name, "concatenation", tuple(parts), (result,), joined))
         self.origins[name] = node.name
-
-    def operands(self, node: Node) -> tuple[str | None, str | None]:
-        """Names of the filter and the biases; None if there are none."""
-        return node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
 
     def slice_of(self, node: Node, channels: range) -> str:
         """Some channels of what a node reads; a border is added to the slice instead."""
