@@ -32,6 +32,7 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.ops.windows import Edges, explicit_padding, image_extent
 from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.rewritten import Rewritten
 from fitzroy.hw_models.numerics import conv_output_extent
 
 _IMAGE = 4
@@ -64,31 +65,20 @@ class UnreadPixels(Pass):
         return read_pixels(graph).graph
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPixels:
-    """A graph that computes no pixels that nothing reads.
-
-    Attributes:
-        graph: the graph; its nodes and values have the names that they had.
-        origins: the nodes for which slices were added, by the names of these.
-    """
-
-    graph: Graph
-    origins: Mapping[str, str]
-
-
-def read_pixels(graph: Graph) -> ReadPixels:
+def read_pixels(graph: Graph) -> Rewritten:
     """A graph of the same outputs that does not compute pixels that nothing reads.
+
+    Its nodes and values have the names that they had; slices are added.
 
     Args:
         graph: a verified graph; it stays as it is, and is the result if it has no such pixels.
     """
     grids = _computed(graph) if _has_unread(graph) else {}
     if not grids:
-        return ReadPixels(graph, {})
+        return Rewritten(graph)
     work = _Shrinking(graph, graph.copy(), grids)
     work.run()
-    return ReadPixels(work.graph, work.origins)
+    return Rewritten(work.graph, work.origins)
 
 
 # --- positions -----------------------------------------------------------------------------------

@@ -75,13 +75,13 @@ def instance_normalization(op: Operation) -> Tensor:
 
 
 def _unmerged(x: Tensor) -> Shape | None:
-    """The shape in which a tensor of one channel [N,1,...] is stored dimension by dimension.
+    """The dimensions [N,...] that a reshape merged to make a tensor of one channel [N,1,...].
 
-    So exporters write the normalization of a whole image: they merge its dimensions first. Which
-    of them come first does not matter then, and no element has to move.
+    Exporters normalize a whole image by merging its dimensions first. Their order does not matter
+    for a mean over all of them, so the image is normalized as it is stored, and nothing moves.
 
     Returns:
-        None if there is no need for it.
+        None if nothing was merged.
     """
     if x.data is not None or x.is_plain or x.shape[1] != 1 or x.split[0] != x.shape[0]:
         return None

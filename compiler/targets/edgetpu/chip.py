@@ -180,7 +180,8 @@ def _needs(drafts: Sequence[_Draft], options: Options, known: dict[_Key, _Need])
     Args:
         drafts: the models.
         options: how programs are generated.
-        known: what parts need; most are the same after a model has been divided again.
+        known: what parts need, to which new ones are added. Most parts stay the same when a model
+            is divided again.
     """
     parts = [(number, part) for number, draft in enumerate(drafts) for part in draft.segments]
     if len(parts) == 1:

@@ -670,7 +670,7 @@ class Clockwork:
             # The next message may be one for the other channel.
             self._turns.awake.update(_CHANNELS)
         elif engine in _RING and self._queues[engine][tiles[0]]:
-            # The next instruction may take rows of a message that has not ended.
+            # The next instruction may take the remaining rows of the message.
             self._turns.awake.update(_TURNS_OF[engine])
 
     def _plain(self, engine: TileEngine) -> bool:

@@ -354,11 +354,15 @@ class Search:
         """Bytes with which a layer can run, in as many strips as there can be."""
         layers, least = self.layered.layers, self.taken()[number + 1]
         for end in range(number + 1, min(number + self.most, len(layers)) + 1):
+            if not self.joins(end - 1, end):
+                # Vectors, for one, have no rows.
+                continue
+            strips = self._most_strips(end)
             for first in range(end - 1, max(-1, end - self.most - 1), -1):
-                if not self.joins(first, end) or self._most_strips(end) < _FEWEST:
+                if strips < _FEWEST or not self.joins(first, end):
                     break
                 if first <= number:
-                    peak = self.peak(Segment(first, end, self._most_strips(end)))
+                    peak = self.peak(Segment(first, end, strips))
                     least = min(least, self.around(first, end).nbytes + peak)
         return least
 

@@ -11,14 +11,14 @@ parts are joined as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.types import TensorType
-from fitzroy.compiler.ir import Attributes, Graph, Node
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import (
@@ -28,6 +28,7 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
     TransposeAttributes,
 )
+from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import MOST_MATRICES
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 
@@ -41,21 +42,8 @@ _MOST_ELEMENTS = 1 << 22
 
 _MOST_TOGETHER = 3 << 17
 """Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices that
-are no parts of an image stay together: one softmax of all takes fewer instructions than many. But
-scores, exponentials and results of larger ones do not fit at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """A graph in which matrices are values of their own.
-
-    Attributes:
-        graph: the graph.
-        origins: nodes of the model that nodes stand for, by their names, where these differ.
-    """
-
-    graph: Graph
-    origins: Mapping[str, str]
+cannot be sliced from an image stay together. One softmax of all takes fewer instructions than many,
+but scores, exponentials and results of larger matrices do not fit at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +76,19 @@ class _Trace:
     between: tuple[Node, ...] = ()
 
 
-def taken_apart(graph: Graph) -> Apart:
+def taken_apart(graph: Graph) -> Rewritten:
     """A graph of the same meaning, in which products of computed matrices have slices of images.
 
     Args:
         graph: the graph; it stays as it is, and is the result if it has no such products.
     """
     if not any(_is_product(graph, node) for node in graph.nodes()):
-        return Apart(graph, {})
+        return Rewritten(graph)
     work = _Work(graph.copy())
     for node in graph.nodes():
         work.visit(node)
     work.join(graph)
-    work.graph.prune()
-    return Apart(work.graph, work.origins)
+    return work.finished()
 
 
 def _is_product(graph: Graph, node: Node) -> bool:
@@ -131,17 +118,13 @@ def _moved(node: Node, name: str, numbers: Numbers) -> Numbers:
 
 
 @dataclass
-class _Work:
+class _Work(Rewriter):
     """A graph that is taken apart node by node.
 
     Attributes:
-        graph: the graph so far.
-        origins: nodes of the model that added nodes stand for.
         stacks: results that are matrices, by name.
     """
 
-    graph: Graph
-    origins: dict[str, str] = field(default_factory=dict)
     stacks: dict[str, _Matrices] = field(default_factory=dict)
 
     # --- nodes ---------------------------------------------------------------------------------
@@ -182,7 +165,7 @@ class _Work:
         shape = (1, 1, columns, rows) if swaps[0] else (1, 1, rows, columns)
         single, origin = replace(after, shape=shape), node.name
         parts = tuple(
-            self._emit(origin, "batch_matmul", [a, b], single, BatchMatMulAttributes(False, adj))
+            self.emit(origin, "batch_matmul", [a, b], single, BatchMatMulAttributes(False, adj))
             for a, b, adj in pairs
         )
         height = (right if swaps[0] else left).height
@@ -195,7 +178,7 @@ class _Work:
             return
         after = self.graph.type(node.outputs[0])
         parts = tuple(
-            self._emit(
+            self.emit(
                 node.name,
                 node.op,
                 [part, *node.inputs[1:]],
@@ -238,7 +221,7 @@ class _Work:
         """The matrices of an operand as parts of a value before it, the furthest possible.
 
         Returns:
-            None if they are no parts of an image, and the results may stay together.
+            None if they cannot be sliced from an image, and may stay together.
         """
         for trace in reversed(self._traces(name)):
             shape = trace.numbers.shape
@@ -268,7 +251,7 @@ class _Work:
             if count > 1:
                 begin = (0, number * height, 0, 0)
                 taken = StridedSliceAttributes(begin, part.shape, (1, 1, 1, 1))
-                one = self._emit(product.name, "strided_slice", [whole], part, taken)
+                one = self.emit(product.name, "strided_slice", [whole], part, taken)
             names.append(self._reshape(product.name, one, (1, 1, rows, columns)))
         return _Matrices(tuple(names), height, swapped=False)
 
@@ -315,7 +298,7 @@ class _Work:
         name = self._reshape(origin, root, shape)
         if part.shape != shape:
             taken = StridedSliceAttributes((0, top, 0, first), part.shape, (1, 1, 1, 1))
-            name = self._emit(origin, "strided_slice", [name], part, taken)
+            name = self.emit(origin, "strided_slice", [name], part, taken)
         return self._reshape(origin, name, (1, 1, rows * width, channels))
 
     def _applied(self, between: Sequence[Node], name: str, product: Node) -> str:
@@ -324,7 +307,7 @@ class _Work:
             type = self.graph.type(node.outputs[0])
             own = replace(type, shape=self.graph.type(name).shape)
             inputs = [name, *node.inputs[1:]]
-            name = self._emit(self._known(node.name), node.op, inputs, own, node.attributes)
+            name = self.emit(self._known(node.name), node.op, inputs, own, node.attributes)
         return name
 
     # --- results -------------------------------------------------------------------------------
@@ -364,7 +347,7 @@ class _Work:
             joined = self._reshape(origin, joined, (1, count, rows, columns))
             turned = replace(after, shape=(1, count, columns, rows))
             perm = TransposeAttributes((0, 1, 3, 2))
-            joined = self._emit(origin, "transpose", [joined], turned, perm)
+            joined = self.emit(origin, "transpose", [joined], turned, perm)
         self._replace(name, self._reshape(origin, joined, after.shape))
 
     def _as_image(self, name: str, node: Node) -> None:
@@ -403,7 +386,7 @@ class _Work:
             part = replace(before, shape=(1, height, width, len(run)))
             begin = (0, 0, 0, int(run[0]))
             sliced = StridedSliceAttributes(begin, part.shape, (1, 1, 1, 1))
-            parts.append(self._emit(node.name, "strided_slice", [trace.root], part, sliced))
+            parts.append(self.emit(node.name, "strided_slice", [trace.root], part, sliced))
         return self._joined(node.name, parts, after, 3)
 
     def _of_matrices(
@@ -447,28 +430,16 @@ class _Work:
     def _known(self, node: str) -> str:
         return self.origins.get(node, node)
 
-    def _emit(
-        self,
-        origin: str,
-        op: str,
-        inputs: Sequence[str | None],
-        type: TensorType,
-        attributes: Attributes,
-    ) -> str:
-        name = self.graph.emit(op, inputs, type, attributes, stem=f"{origin}/{op}")
-        self.origins[name] = origin
-        return name
-
     def _reshape(self, origin: str, name: str, shape: Sequence[int]) -> str:
         type = replace(self.graph.type(name), shape=tuple(shape))
         if self.graph.type(name).shape == type.shape:
             return name
-        return self._emit(origin, "reshape", [name], type, ReshapeAttributes(type.shape))
+        return self.emit(origin, "reshape", [name], type, ReshapeAttributes(type.shape))
 
     def _joined(self, origin: str, parts: Sequence[str], type: TensorType, axis: int) -> str:
         if len(parts) == 1:
             return parts[0]
-        return self._emit(origin, "concatenation", parts, type, ConcatenationAttributes(axis))
+        return self.emit(origin, "concatenation", parts, type, ConcatenationAttributes(axis))
 
     def _replace(self, name: str, new: str) -> None:
         """Let those that read a value read another one, unless it goes out by its name."""

@@ -1,30 +1,29 @@
 """Convolutions in groups, as plain convolutions of a few groups at a time.
 
-A tile multiplies all channels that it reads by the weights of an output channel. So the weights of
-an output channel for channels of other groups are zero. That is more products than the model asks
-for, but groups are narrow: as many of them as fill the lanes of a tile make one convolution, which
-has its own slice of the image. Results are joined again.
+In a plain convolution every output channel has weights for all input channels; those for channels
+of other groups are zero. These are more products than the model asks for, but a narrow group leaves
+most lanes of a tile idle. So as many groups as fill the lanes make one convolution, which reads its
+own slice of the image, and the results are joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fitzroy.base.types import Array, Quantization, TensorType
-from fitzroy.compiler.ir import Attributes, Graph, Node, Value
+from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     PadAttributes,
     StridedSliceAttributes,
 )
-from fitzroy.compiler.targets.edgetpu.lowerings.attention import Apart
+from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, WORD
 
 
-def ungrouped(graph: Graph) -> Apart:
+def ungrouped(graph: Graph) -> Rewritten:
     """A graph of the same meaning in which no convolution has groups.
 
     Args:
@@ -32,12 +31,11 @@ def ungrouped(graph: Graph) -> Apart:
     """
     nodes = [node for node in graph.nodes() if _is_grouped(graph, node)]
     if not nodes:
-        return Apart(graph, {})
+        return Rewritten(graph)
     work = _Work(graph.copy())
     for node in nodes:
         work.divide(node)
-    work.graph.prune()
-    return Apart(work.graph, work.origins)
+    return work.finished()
 
 
 def _is_grouped(graph: Graph, node: Node) -> bool:
@@ -73,17 +71,8 @@ def _bundles(count: int, depth: int, outputs: int) -> list[range]:
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-@dataclass
-class _Work:
-    """A graph whose convolutions lose their groups one by one.
-
-    Attributes:
-        graph: the graph so far.
-        origins: nodes of the model that added nodes stand for.
-    """
-
-    graph: Graph
-    origins: dict[str, str] = field(default_factory=dict)
+class _Work(Rewriter):
+    """A graph whose convolutions lose their groups one by one."""
 
     def divide(self, node: Node) -> None:
         """Put plain convolutions in the place of one in groups."""
@@ -115,9 +104,8 @@ class _Work:
             if len(bundles) == 1:
                 graph.update(replace(node, inputs=tuple(operands)))
                 return
-            type = graph.type(result)
-            part = replace(type, shape=(*type.shape[:3], len(made)))
-            parts.append(self.emit(node, "conv_2d", operands, part, node.attributes))
+            part = _narrowed(graph.type(result), made)
+            parts.append(self.emit(node.name, "conv_2d", operands, part, node.attributes))
         joined = ConcatenationAttributes(3)
         graph.remove(node.name)
         name = graph.fresh(f"{node.name}/concatenation")
@@ -134,29 +122,19 @@ class _Work:
         if padding is None or not isinstance(a, PadAttributes) or a.before[3] or a.after[3]:
             return self.slice(node, name, channels)
         inner = self.slice(node, str(padding.inputs[0]), channels)
-        type = graph.type(name)
-        type = replace(type, shape=(*type.shape[:3], len(channels)))
-        return self.emit(node, padding.op, [inner, *padding.inputs[1:]], type, a)
+        type = _narrowed(graph.type(name), channels)
+        return self.emit(node.name, padding.op, [inner, *padding.inputs[1:]], type, a)
 
     def slice(self, node: Node, name: str, channels: range) -> str:
         """Append a slice of some channels."""
-        type = self.graph.type(name)
-        type = replace(type, shape=(*type.shape[:3], len(channels)))
+        type = _narrowed(self.graph.type(name), channels)
         taken = StridedSliceAttributes((0, 0, 0, channels.start), type.shape, (1, 1, 1, 1))
-        return self.emit(node, "strided_slice", [name], type, taken)
+        return self.emit(node.name, "strided_slice", [name], type, taken)
 
-    def emit(
-        self,
-        node: Node,
-        op: str,
-        inputs: Sequence[str | None],
-        type: TensorType,
-        attributes: Attributes,
-    ) -> str:
-        """Append a node that stands for another one; returns the name of its result."""
-        name = self.graph.emit(op, inputs, type, attributes, stem=f"{node.name}/{op}")
-        self.origins[name] = node.name
-        return name
+
+def _narrowed(type: TensorType, channels: range) -> TensorType:
+    """The type of some channels of an image."""
+    return type.with_shape((*type.shape[:3], len(channels)))
 
 
 def _dense(filters: Array, bundle: range, quantization: Quantization) -> Array:

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.progress import advance
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.rewritten import Rewritten
 from fitzroy.compiler.passes.unread import read_pixels
 from fitzroy.compiler.targets.edgetpu import lowerings as lowerings_of_operators
 from fitzroy.compiler.targets.edgetpu import reshaping
@@ -25,7 +26,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.lowerings.attention import Apart, taken_apart
+from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -138,19 +139,13 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
     return host_layers.layered(legalizer)
 
 
-def rewritten(graph: Graph) -> Apart:
+def rewritten(graph: Graph) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
     It computes no pixels that nothing reads, products of matrices read parts of images, and
     convolutions have no groups.
     """
-    read = read_pixels(graph)
-    found = Apart(read.graph, read.origins)
-    for pass_ in (taken_apart, ungrouped):
-        made = pass_(found.graph)
-        origins = {name: found.origins.get(one, one) for name, one in made.origins.items()}
-        found = Apart(made.graph, {**found.origins, **origins})
-    return found
+    return Rewritten(graph).then(read_pixels).then(taken_apart).then(ungrouped)
 
 
 def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:

@@ -44,9 +44,9 @@ def put(legalizer: Legalizer, name: str) -> None:
     """Make a tensor of a view, with a place of its own."""
     parts, type = legalizer.views[name], legalizer.type(name)
     lies_as_vector = _lies_as_vector(type)
-    # Several images are no image that could be put together of parts.
-    plain = lies_as_vector and not several(type)
-    flat = type if plain else replace(type, shape=(1, type.size))
+    # Parts of several images cannot be joined in their shape, which is not that of one image.
+    keeps_shape = lies_as_vector and not several(type)
+    flat = type if keeps_shape else type.with_shape((1, type.size))
     if len(parts) == 1:
         vector = as_vector(legalizer, parts[0])
     else:
