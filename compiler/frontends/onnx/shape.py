@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,8 @@ from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.arrangement import MirrorPadAttributes
 from fitzroy.compiler.ops.shape import (
     BlockAttributes,
     ConcatenationAttributes,
@@ -329,13 +332,24 @@ def padded(
     build: Builder, x: Tensor, before: Sequence[int], after: Sequence[int], value: float
 ) -> Tensor:
     """A tensor with a number around it."""
+    return _surrounded(build, "pad", x, before, after, partial(PadAttributes, value=value))
+
+
+def _surrounded(
+    build: Builder,
+    op: str,
+    x: Tensor,
+    before: Sequence[int],
+    after: Sequence[int],
+    attributes: Callable[[tuple[int, ...], tuple[int, ...]], Attributes],
+) -> Tensor:
+    """A tensor with elements around it, by an operator with attributes for the stored order."""
     if not any((*before, *after)):
         return x
     x = build.plain(x)
     rows = [tuple(int(values[axis]) for axis in x.perm) for values in (before, after)]
-    attributes = PadAttributes(rows[0], rows[1], value)
     quantization = build.type(x).quantization
-    name = build.emit("pad", [build.stored(x)], attributes, quantization=quantization)
+    name = build.emit(op, [build.stored(x)], attributes(*rows), quantization=quantization)
     return build.variable(name, x.perm)
 
 
@@ -352,6 +366,10 @@ def _mirrored(
     """
     if mode not in _NUMPY_MODES or min((*before, *after)) < 0:
         raise Refusal("onnx-attribute", f"padding of mode {mode!r} by {before} and {after}")
+    added = zip(before, x.shape, after, strict=True)
+    once = all(max(first, last) < max(size, 1) for first, size, last in added)
+    if mode == "reflect" and once and x.data is None:
+        return _surrounded(op.build, "mirror_pad", x, before, after, MirrorPadAttributes)
     for axis, (first, last) in enumerate(zip(before, after, strict=True)):
         if first or last:
             budget.demand(8 * (first + last), "indices of a padding")

@@ -27,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
+from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -142,10 +143,11 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
 def rewritten(graph: Graph) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
-    It computes no pixels that nothing reads, products of matrices read parts of images, and
-    convolutions have no groups.
+    It computes no pixels that nothing reads, products of matrices read parts of images,
+    convolutions have no groups, and borders are those of images.
     """
-    return Rewritten(graph).then(read_pixels).then(taken_apart).then(ungrouped)
+    parts = Rewritten(graph).then(read_pixels).then(taken_apart)
+    return parts.then(padded_images).then(ungrouped)
 
 
 def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:

@@ -241,7 +241,9 @@ FOLDS_PADDING = frozenset(["conv_2d", "depthwise_conv_2d"])
 def _same_numbers(call: Call) -> Iterator[Reject]:
     """Elements of an image stay as they are."""
     amounts = call.attributes(PadAttributes)
-    if len(amounts.before) == 4 and (amounts.before[0] or amounts.after[0]):
+    if len(amounts.before) != IMAGE_RANK:
+        yield refused(call, f"adds a border to {call.type()}, which is no image")
+    elif amounts.before[0] or amounts.after[0]:
         yield refused(call, "adds images", "give the model a batch of one")
     if not keeps_bytes(call.type(), call.result.type):
         yield refused(
@@ -278,7 +280,8 @@ def _folds(
 @legalizes("pad")
 def _pad(legalizer: Legalizer, call: Call) -> None:
     node, before, after = call.node, call.type(), call.result.type
-    source, result = as_image(legalizer, node.inputs[0] or ""), node.outputs[0]
+    source = pixel(legalizer, legalizer.place(node.inputs[0] or ""))
+    result = node.outputs[0]
     height, width, channels = image_shape(legalizer, source)
     amounts = call.attributes(PadAttributes)
     top, left, front = amounts.before[1:]
@@ -306,10 +309,10 @@ def _between_words(legalizer: Legalizer, call: Call, fill: int) -> None:
     """Add channels where no word begins; rows and columns after them."""
     rewriting, after = Rewriting.of(legalizer, call), call.result.type
     amounts = call.attributes(PadAttributes)
-    shape = image_shape(legalizer, as_image(legalizer, call.node.inputs[0] or ""))
+    shape = call.type().shape
     order = [FILL] * amounts.before[3] + list(range(shape[-1])) + [FILL] * amounts.after[3]
-    image = rewriting.reshape(call.node.inputs[0] or "", (1, *shape))
-    wide = replace(after, shape=(1, *shape[:-1], len(order)))
+    image = call.node.inputs[0] or ""
+    wide = after.with_shape((*shape[:-1], len(order)))
     name = picked(rewriting, image, order, wide, fill)
     rest = PadAttributes((*amounts.before[:3], 0), (*amounts.after[:3], 0), amounts.value)
     if any(rest.before) or any(rest.after):
