@@ -7,6 +7,7 @@ one rounding, in fixed point, and may differ by one step.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from fitzroy.compiler.ops.definition import Call, TypeRuleError
 from fitzroy.compiler.ops.shape import ReshapeAttributes, TransposeAttributes
 from fitzroy.compiler.passes.base import Pass
 
+_CONVERSIONS = ("quantize", "dequantize")
 _STORED = (DType.INT8, DType.UINT8)
 _COMPUTING = frozenset({
     "add", "average_pool_2d", "batch_matmul", "clamp", "hardswish", "leaky_relu", "mean", "mul",
@@ -33,21 +35,62 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class FuseQuantized(Pass):
-    """Turn float operators between dequantization and quantization into quantized operators."""
+    """Turn float operators between dequantization and quantization into quantized operators.
+
+    Attributes:
+        more: operators that become quantized ones beside those that TFLite has kernels for.
+    """
 
     name = "fuse-quantized"
+    more: frozenset[str] = frozenset()
 
     def run(self, graph: Graph) -> Graph:
         """Rewrite such operators; conversions that nothing needs any more go away."""
         for node in graph.nodes():
-            if node.op in ("quantize", "dequantize"):
+            if node.op in _CONVERSIONS:
                 continue
             if OPS[node.op].moves:
                 _move(graph, node)
             else:
-                _compute(graph, node)
+                _compute(graph, node, _COMPUTING | self.more)
         graph.prune()
         return graph
+
+
+@dataclass(frozen=True)
+class ComputeReals(Pass):
+    """Let quantized operators compute on real numbers, between conversions.
+
+    Attributes:
+        nodes: names of the operators.
+    """
+
+    name = "compute-reals"
+    nodes: frozenset[str] = frozenset()
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite these operators; their results keep their names."""
+        for node in graph.nodes():
+            if node.name in self.nodes:
+                _compute_reals(graph, node)
+        return graph
+
+
+def _compute_reals(graph: Graph, node: Node) -> None:
+    """Put a float operator between conversions in the place of a quantized one."""
+    inputs = []
+    for name in node.inputs:
+        if name is not None and graph.type(name).is_quantized:
+            real = TensorType(graph.type(name).shape, DType.FLOAT32)
+            name = graph.emit("dequantize", [name], real, stem=f"{name}/real", origin=node.origin)
+        inputs.append(name)
+    graph.remove(node.name)
+    names = tuple(graph.fresh(f"{name}/real") for name in node.outputs)
+    types = [TensorType(graph.type(name).shape, DType.FLOAT32) for name in node.outputs]
+    graph.add_node(replace(node, inputs=tuple(inputs), outputs=names), types)
+    for made, result in zip(names, node.outputs, strict=True):
+        stem = graph.fresh(f"{result}/quantize")
+        graph.add_node(Node(stem, "quantize", (made,), (result,), origin=node.origin))
 
 
 def _source(graph: Graph, name: str | None) -> str | None:
@@ -66,12 +109,15 @@ def _results(graph: Graph, node: Node) -> list[Node]:
     found = []
     for name in node.outputs:
         readers = graph.consumers(name)
-        if len(readers) != 1 or readers[0].op != "quantize" or name in graph.outputs:
-            return []
-        if graph.type(readers[0].outputs[0]).dtype not in _STORED:
+        if len(readers) != 1 or not _stores(graph, readers[0]) or name in graph.outputs:
             return []
         found.append(readers[0])
     return found
+
+
+def _stores(graph: Graph, node: Node) -> bool:
+    """Whether a node turns a value into integers of 8 bits."""
+    return node.op == "quantize" and graph.type(node.outputs[0]).dtype in _STORED
 
 
 # --- operators that move elements --------------------------------------------------------------
@@ -88,10 +134,9 @@ def _move(graph: Graph, node: Node) -> None:
         return
     if all(graph.value(name).is_constant for name in found):
         return
-    afters = _results(graph, node)
     first = graph.type(found[0])
     if node.op == "concatenation":
-        if afters:
+        if afters := _results(graph, node):
             first = graph.type(afters[0].outputs[0])
             found = [_converted(graph, name, first) for name in found]
         elif any(replace(graph.type(name), shape=()) != replace(first, shape=()) for name in found):
@@ -101,14 +146,14 @@ def _move(graph: Graph, node: Node) -> None:
         TensorType(graph.type(name).shape, first.dtype, first.quantization) for name in node.outputs
     ]
     graph.add_node(replace(node, name=names[0], inputs=tuple(found), outputs=names), types)
-    if afters:
-        for name, after in zip(names, afters, strict=True):
-            graph.update(replace(after, inputs=(name,)))
-        return
     graph.remove(node.name)
     for name, real in zip(names, node.outputs, strict=True):
-        back = Node(graph.fresh(real), "dequantize", (name,), (real,), origin=node.origin)
-        graph.add_node(back)
+        for reader in graph.consumers(real):
+            if _stores(graph, reader):
+                graph.update(replace(reader, inputs=(name,)))
+        if graph.consumers(real) or real in graph.outputs:
+            back = Node(graph.fresh(real), "dequantize", (name,), (real,), origin=node.origin)
+            graph.add_node(back)
 
 
 def _converted(graph: Graph, name: str, type: TensorType) -> str:
@@ -123,8 +168,8 @@ def _converted(graph: Graph, name: str, type: TensorType) -> str:
 # --- operators that compute --------------------------------------------------------------------
 
 
-def _compute(graph: Graph, node: Node) -> None:
-    """Compute on integers in the place of real numbers."""
+def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
+    """Compute on integers in the place of real numbers, if an operator is one of some."""
     afters = _results(graph, node)
     if len(afters) != 1:
         return
@@ -132,7 +177,7 @@ def _compute(graph: Graph, node: Node) -> None:
     type = graph.type(after.outputs[0])
     if OPS[node.op].channel_axis is not None:
         inputs = _filtered(graph, node)
-    elif node.op in _COMPUTING or (node.op in _FIXED and _prescribed(node.op, type)):
+    elif node.op in computing or (node.op in _FIXED and _prescribed(node.op, type)):
         inputs = [_source(graph, name) for name in node.inputs]
     else:
         return

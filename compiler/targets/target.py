@@ -137,12 +137,21 @@ class Target(ABC):
             found[name] = value
         return self.options(**found)
 
-    def reductions(self, graph: Graph, options: Any) -> tuple[Pass, ...]:
+    def preparations(self, graph: Graph, options: Any) -> tuple[Pass, ...]:
         """Passes that change the model itself, not only what is lowered of it.
 
         Args:
             graph: the model.
             options: the target's options.
+        """
+        return ()
+
+    def corrections(self, graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
+        """Passes that the model needs because of where its nodes were to run and do not.
+
+        Args:
+            graph: the model.
+            placements: groups of its nodes, after programs were made.
         """
         return ()
 

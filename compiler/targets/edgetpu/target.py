@@ -45,12 +45,18 @@ class EdgeTpu(Target):
 
         yield from rejects(call)
 
-    def reductions(self, graph: Graph, options: EdgeTpuOptions) -> tuple[Pass, ...]:
-        """What makes less of a model leave the chip, where that is faster."""
-        from fitzroy.compiler.targets.edgetpu.partition.reduction import reducing
+    def preparations(self, graph: Graph, options: EdgeTpuOptions) -> tuple[Pass, ...]:
+        """What lets more of a model be on the chip, and less leave it, where that is faster."""
+        from fitzroy.compiler.targets.edgetpu.partition.preparation import preparing
         from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
-        return reducing(graph, generator_options(options), costs_of(options))
+        return preparing(graph, generator_options(options), costs_of(options))
+
+    def corrections(self, graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
+        """What computes on integers and did not fit the chip computes on real numbers again."""
+        from fitzroy.compiler.targets.edgetpu.partition.integers import returned
+
+        return returned(graph, placements)
 
     def place(self, graph: Graph, options: EdgeTpuOptions) -> list[Placement]:
         """Groups of nodes for the chip and for the host, by what transfers cost."""

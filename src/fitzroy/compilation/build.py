@@ -107,17 +107,22 @@ class _Way:
             if self.passes:
                 passed = run_passes(graphs[name], self.passes, log.observe)
                 sources[name] = _source(passed, keeps)
-            sources[name] = _reduced(sources[name], target, options)
-            steps = target.passes(options)
-            legalized[name] = run_passes(_graph(sources[name]), steps, log.observe)
-            with log.step("partition"):
-                placed = tuple(target.place(legalized[name], options))
-            log.write("partition.txt", partial(_partition_text, placed))
             where = model.name if isinstance(model, Graph) else os.fspath(model)
-            _demand_placed(where, placed)
-            with log.step("lower"):
-                made[name] = target.lower(legalized[name], placed, name, options)
-            placements[name] = tuple(target.settled(placed, made[name]))
+            passes = target.preparations(_graph(sources[name]), options)
+            while True:
+                sources[name] = _passed(sources[name], passes)
+                steps = target.passes(options)
+                legalized[name] = run_passes(_graph(sources[name]), steps, log.observe)
+                with log.step("partition"):
+                    placed = tuple(target.place(legalized[name], options))
+                log.write("partition.txt", partial(_partition_text, placed))
+                _demand_placed(where, placed)
+                with log.step("lower"):
+                    made[name] = target.lower(legalized[name], placed, name, options)
+                placements[name] = tuple(target.settled(placed, made[name]))
+                passes = target.corrections(legalized[name], placements[name])
+                if not passes:
+                    break
         with log.step("link"):
             lowered = [LoweredModel(sources[name], made[name]) for name in models]
             file = linked(target, lowered, options)
@@ -157,9 +162,8 @@ def _source(graph: Graph, keeps: bool) -> Graph | Source:
     return Source.of(graph)
 
 
-def _reduced(source: Graph | Source, target: Target, options: Any) -> Graph | Source:
+def _passed(source: Graph | Source, passes: tuple[Pass, ...]) -> Graph | Source:
     """A model after what its target changes of it."""
-    passes = target.reductions(_graph(source), options)
     return run_passes(source, passes) if isinstance(source, Graph) else source.passed(passes)
 
 
@@ -212,7 +216,7 @@ def explain(
     options = chosen.chosen(settings)
     graph = model if isinstance(model, Graph) else load(model)
     graph = run_passes(graph.cut(outputs) if outputs else graph, named_passes(passes))
-    steps = (*chosen.reductions(graph, options), *chosen.passes(options))
+    steps = (*chosen.preparations(graph, options), *chosen.passes(options))
     legalized = run_passes(graph, steps)
     placements = chosen.place(legalized, options)
     return legalized, tuple(chosen.proven(legalized, placements, options))

@@ -26,7 +26,8 @@ from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, divide
-from fitzroy.compiler.targets.edgetpu.partition.reduction import reducing
+from fitzroy.compiler.targets.edgetpu.partition.integers import returned
+from fitzroy.compiler.targets.edgetpu.partition.preparation import preparing
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
@@ -216,7 +217,7 @@ def compile_together(
             be used.
     """
     start = time.perf_counter()
-    sources = [reduced(source_of(model), generator, costs) for model in models]
+    sources = [prepared(source_of(model), generator, costs) for model in models]
     finished = _confirmed(sources, options, generator, costs, progress)
     fastest = _predicted(finished) if generator.alternatives else 0.0
     for number, search in enumerate(generator.alternatives, 1):
@@ -261,15 +262,23 @@ def _together(
     progress: Progress,
 ) -> list[EdgeTpuCompilation]:
     """Compile models that share a chip, with the same options for all."""
-    models = [divided(source, generator, costs) for source in sources]
-    lowered = lower_together(models, generator, costs, progress)
+    while True:
+        models = [divided(source, generator, costs) for source in sources]
+        lowered = lower_together(models, generator, costs, progress)
+        corrections = [
+            returned(source.graph, one.placements)
+            for source, one in zip(sources, lowered, strict=True)
+        ]
+        if not any(corrections):
+            break
+        sources = [one.passed(passes) for one, passes in zip(sources, corrections, strict=True)]
     progress("linking")
     return linked_models(list(zip(sources, lowered, strict=True)), options, generator.confirmed)
 
 
-def reduced(source: Source, generator: Options, costs: Costs | None) -> Source:
-    """A model of which less leaves the chip, where that is faster."""
-    return source.passed(reducing(source.graph, generator, costs))
+def prepared(source: Source, generator: Options, costs: Costs | None) -> Source:
+    """A model of which more is on the chip, and less leaves it, where that is faster."""
+    return source.passed(preparing(source.graph, generator, costs))
 
 
 def divided(source: Source, generator: Options, costs: Costs | None) -> Divided:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fitzroy.base.files import read_file
 from fitzroy.compilation.remaking import remade
 from fitzroy.compilation.source import Source
-from fitzroy.compiler.targets.edgetpu.partition.reduction import reduced_for
+from fitzroy.compiler.targets.edgetpu.partition.preparation import preparing_for
 from fitzroy.compiler.targets.edgetpu.patching.apply import (
     ModelReport,
     patch_model,
@@ -62,7 +62,7 @@ def _compiled_from(source: Source, model: tflite.Model) -> Source:
     """A source as it was when its programs were made: some read what the chip has reduced."""
     parts = custom_op.extract(model)
     names = [name for part in parts for name in (*part.inputs, *part.outputs)]
-    return source.passed(reduced_for(source.graph, names))
+    return source.passed(preparing_for(source.graph, names))
 
 
 def _made_again(

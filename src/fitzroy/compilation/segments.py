@@ -17,7 +17,7 @@ from fitzroy.compilation.edgetpu import (
     compile_edgetpu,
     divided,
     form,
-    reduced,
+    prepared,
     source_of,
 )
 from fitzroy.compilation.records import operators_of
@@ -82,7 +82,7 @@ def compile_segments(
         UnsupportedError: the model is compiled already, or no operator of a segment can be mapped;
             with the reason of each.
     """
-    source = reduced(source_of(model), generator, costs)
+    source = prepared(source_of(model), generator, costs)
     demand_parts(divided(source, generator, costs))
     progress("timing the whole model")
     possible = predicted_cuts(source, generator, costs or COSTS)

@@ -21,7 +21,7 @@ from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
-from fitzroy.compiler.targets.edgetpu.partition.reduction import reduced_for
+from fitzroy.compiler.targets.edgetpu.partition.preparation import preparing_for
 from fitzroy.compiler.targets.edgetpu.twin.published import (
     kernels,
     operators,
@@ -165,7 +165,7 @@ def twin_of(source: Graph, title: str, package: PackageFile) -> Twin:
             where=package.path,
             hint="run it on the simulated chip: --device sim",
         )
-    source = run_passes(source, reduced_for(source, [*inputs, *outputs]))
+    source = run_passes(source, preparing_for(source, [*inputs, *outputs]))
     where = f"{title}, for {package.path}" if package.path else title
     for name, layer in (main.inputs | main.outputs).items():
         _demand_layer(source, name, layer, where)

@@ -100,9 +100,11 @@ def _stage(title: str) -> tuple[str, int]:
 
 
 def drawn(name: str, type: TensorType) -> Array:
-    """Elements of a constant by its name: zero points if that begins so, or else random ones."""
+    """Elements of a constant by its name: zero points, falling numbers, or else random ones."""
     if name.startswith("zero") and type.quantization is not None:
         return np.full(type.shape, type.quantization.zero_point[0], type.dtype.numpy)
+    if name.startswith("falling"):
+        return np.arange(type.size)[::-1].astype(type.dtype.numpy).reshape(type.shape)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     low, high = (-1000, 1000) if type.dtype.numpy.itemsize > 1 else type.dtype.limits
     return rng.integers(low, high, type.shape, type.dtype.numpy, endpoint=True)

@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.constants import constant, scalar_of
+from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import fold_axes
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, fitted
 from fitzroy.compiler.targets.edgetpu.lowerings.products import (
     MOST_CHANNELS,
@@ -269,10 +270,8 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
             values: tuple[Value, ...] = call.operand(0), call.operand(1)
             after = call.result.type
             if len(after.shape) > IMAGE_RANK or _padded(after).shape[0] != 1:
-                raise UnsupportedError(
-                    f"{call.node.name!r} has a result of shape {list(after.shape)}, "
-                    "not of one image"
-                )
+                fold_axes(legalizer, call)
+                return
             result = call.result
             if _in_blocks(legalizer, call):
                 values = tuple(_whole(value, after) for value in values)

@@ -1,13 +1,20 @@
-"""Rows, columns or channels of images, in another order or several times: gathers and mirrors."""
+"""Elements of a tensor along its axes, in another order or several times.
+
+Gathers by known indices say which; mirrored borders, repetitions and reversals are such gathers.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from fitzroy.compiler.ops.arrangement import MirrorPadAttributes
+from fitzroy.compiler.ops.arrangement import (
+    MirrorPadAttributes,
+    ReverseAttributes,
+    TileAttributes,
+)
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
@@ -41,14 +48,15 @@ def _known_indices(call: Call) -> Iterator[Reject]:
         yield refused(call, "takes other elements of every image of a batch")
 
 
-@requires("gather")
-@requires("mirror_pad")
-def _same_numbers(call: Call) -> Iterator[Reject]:
-    """Elements stay as they are."""
-    if not keeps_bytes(call.type(), call.result.type):
-        yield refused(
-            call, f"changes the quantization to {call.result.type}", "requantize after it"
-        )
+def _finish(rewriting: Rewriting, name: str) -> None:
+    """Make the result of elements in their order, in its shape and at its scale."""
+    call = rewriting.call
+    after = call.result.type
+    if keeps_bytes(call.type(), after):
+        rewriting.reshape(name, after.shape, result=call.result.name)
+    else:
+        shaped = rewriting.reshape(name, after.shape)
+        rewriting.emit("quantize", [shaped], after, result=call.result.name)
 
 
 def _is_image(call: Call) -> bool:
@@ -75,39 +83,79 @@ def _gather(legalizer: Legalizer, call: Call) -> None:
     )
     if inner == 1:
         image = rewriting.reshape(name, (1, *grid(outer), count))
-        type = after.with_shape((1, *grid(outer), len(indices)))
+        type = before.with_shape((1, *grid(outer), len(indices)))
         taken = picked(rewriting, image, indices, type)
     else:
         image = rewriting.reshape(name, (1, outer, count, inner))
-        type = after.with_shape((1, outer, len(indices), inner))
+        type = before.with_shape((1, outer, len(indices), inner))
         known = rewriting.graph.add_constant(f"{name}/indices", np.array(indices, np.int32))
         taken = rewriting.emit("gather", [image, known], type, GatherAttributes(_COLUMNS))
-    rewriting.reshape(taken, after.shape, result=call.result.name)
+    _finish(rewriting, taken)
     rewriting.run(legalizer)
 
 
-@legalizes("mirror_pad")
-def _mirror_pad(legalizer: Legalizer, call: Call) -> None:
-    a, shape = call.attributes(MirrorPadAttributes), call.type().shape
+def _mirrored(call: Call) -> list[list[int]]:
+    a = call.attributes(MirrorPadAttributes)
     mode = "symmetric" if a.symmetric else "reflect"
-    chosen: list[list[int]] = [
+    return [
         np.pad(np.arange(size), added, mode=mode).tolist()  # type: ignore[call-overload]
-        for size, added in zip(shape, zip(a.before, a.after, strict=True), strict=True)
+        for size, added in zip(call.type().shape, zip(a.before, a.after, strict=True), strict=True)
     ]
-    axes = [axis for axis, added in enumerate(map(len, chosen)) if added != shape[axis]]
-    if _is_image(call) and {_ROWS, _COLUMNS}.issuperset(axes):
+
+
+def _tiled(call: Call) -> list[list[int]]:
+    counts = call.attributes(TileAttributes).multiples
+    pairs = zip(call.type().shape, counts, strict=True)
+    return [[*range(size)] * count for size, count in pairs]
+
+
+def _broadcast(call: Call) -> list[list[int]]:
+    after = call.result.type.shape
+    before = (1,) * (len(after) - len(call.type().shape)) + call.type().shape
+    return [
+        [*range(size)] if size == wanted else [0] * wanted
+        for size, wanted in zip(before, after, strict=True)
+    ]
+
+
+def _reversed(call: Call) -> list[list[int]]:
+    axes = call.attributes(ReverseAttributes).axes
+    return [
+        [*range(size)][:: -1 if axis in axes else 1] for axis, size in enumerate(call.type().shape)
+    ]
+
+
+_CHOICES: dict[str, Callable[[Call], list[list[int]]]] = {
+    "mirror_pad": _mirrored,
+    "tile": _tiled,
+    "broadcast_to": _broadcast,
+    "reverse": _reversed,
+}
+"""For each axis of the result, which elements of the operand it has."""
+
+
+@legalizes("mirror_pad")
+@legalizes("tile")
+@legalizes("broadcast_to")
+@legalizes("reverse")
+def _choose(legalizer: Legalizer, call: Call) -> None:
+    chosen = _CHOICES[call.node.op](call)
+    rewriting, name = Rewriting.of(legalizer, call), call.node.inputs[0] or ""
+    missing = len(chosen) - len(call.type().shape)
+    before = (1,) * missing + call.type().shape
+    axes = [axis for axis, places in enumerate(chosen) if places != [*range(before[axis])]]
+    if not missing and _is_image(call) and {_ROWS, _COLUMNS}.issuperset(axes):
         _take(legalizer, call, chosen[_ROWS], chosen[_COLUMNS])
         return
-    rewriting, name = Rewriting.of(legalizer, call), call.node.inputs[0] or ""
+    name = rewriting.reshape(name, before)
     for axis in axes:
-        before = rewriting.graph.type(name)
-        sizes = [*before.shape]
+        sizes = [*rewriting.graph.type(name).shape]
         sizes[axis] = len(chosen[axis])
         known = np.array(chosen[axis], np.int32)
         indices = rewriting.graph.add_constant(f"{call.node.name}/indices", known)
-        type = call.result.type.with_shape(tuple(sizes))
+        type = call.type().with_shape(tuple(sizes))
         name = rewriting.emit("gather", [name, indices], type, GatherAttributes(axis))
-    rewriting.reshape(name, call.result.type.shape, result=call.result.name)
+    _finish(rewriting, name)
     rewriting.run(legalizer)
 
 

@@ -41,6 +41,7 @@ from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.lowerings import normalization, pixel_softmax, reductions
 from fitzroy.compiler.targets.edgetpu.lowerings.gates import tanh_table
+from fitzroy.compiler.targets.edgetpu.lowerings.squared_difference import difference_type
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     LARGEST,
     SIGNED_OFFSET,
@@ -201,6 +202,20 @@ def summed(call: Call, arrays: Operands, sign: int) -> list[Array]:
     first, second = sum_weights(scales[0], scales[1])
     one, other = (stored_unsigned(x, t) for x, t in zip(arrays, types, strict=True))
     return [finished(first * one + sign * second * other + stage.constant, stage, call.result.type)]
+
+
+def _squared_difference(call: Call, arrays: Operands) -> list[Array]:
+    """A difference, and the square of it, which is a function of one value."""
+    between = replace(call.result, type=difference_type(call))
+    difference = replace(
+        call,
+        node=replace(call.node, op="sub", attributes=ActivationAttributes()),
+        outputs=(between,),
+    )
+    square = replace(
+        call, node=replace(call.node, op="square", inputs=(between.name,)), inputs=(between,)
+    )
+    return results(square, summed(difference, arrays, -1))
 
 
 def _mul(call: Call, arrays: Operands) -> list[Array]:
@@ -528,6 +543,7 @@ OPERATORS: dict[str, Operator] = {
     "add": lambda call, arrays: summed(call, arrays, 1),
     "sub": lambda call, arrays: summed(call, arrays, -1),
     "mul": _mul,
+    "squared_difference": _squared_difference,
     "average_pool_2d": _average_pool,
     "mean": _reduced,
     "sum": _reduced,

@@ -1,0 +1,108 @@
+"""Operators on real numbers that the chip computes on integers.
+
+Converters leave operators without an 8-bit kernel in TFLite between conversions: a negation, a
+square, a function. The chip computes many of them, so that what is around them stays there. Those
+that stay on the host compute on real numbers as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.fuse_quantized import ComputeReals, FuseQuantized
+from fitzroy.compiler.quantization.rules import RULES
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+from fitzroy.compiler.targets.edgetpu.program.lower import lowerings
+
+
+@cache
+def _computed() -> frozenset[str]:
+    """Operators on elements that the chip computes on integers of 8 bits."""
+    return frozenset(name for name in lowerings() if OPS[name].elementwise and name != "quantize")
+
+
+_AS_STORED = frozenset(["maximum", "minimum", "negate"])
+"""Operators whose kernels in TFLite take what is stored for the numbers."""
+
+
+def _has_kernel(graph: Graph, node: Node) -> bool:
+    """Whether TFLite has a kernel for an operator on integers with their scales."""
+    rule = RULES.get(node.op)
+    if rule is None or node.op not in _AS_STORED:
+        return rule is not None
+    scales = {graph.type(name).quantization for name in (*node.inputs, *node.outputs) if name}
+    centred = all(found is not None and not any(found.zero_point) for found in scales)
+    return len(scales) == 1 and (centred or not rule.symmetric)
+
+
+def fusing() -> FuseQuantized:
+    """The pass after which all operators that the chip computes on integers do so."""
+    return FuseQuantized(more=_computed())
+
+
+def has_conversions(graph: Graph) -> bool:
+    """Whether integers become real numbers anywhere but where a model ends."""
+    return any(
+        node.op == "dequantize" and node.outputs[0] not in graph.outputs for node in graph.nodes()
+    )
+
+
+def as_integers(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass, ...]:
+    """The passes after which operators compute on integers that then go to the chip.
+
+    Args:
+        graph: the model.
+        options: what programs may use of the chip.
+        costs: what decides which operators go to the chip; None to map all that can be mapped.
+    """
+    if not has_conversions(graph):
+        return ()
+    fused = run_passes(graph, [fusing()])
+    if {node.name: node.op for node in fused.nodes()} == {
+        node.name: node.op for node in graph.nodes()
+    }:
+        return ()
+    left = frozenset[str]()
+    while True:
+        whole = run_passes(fused, [ComputeReals(left)])
+        found = _stranded(whole, divide(whole, options, costs)[1])
+        if not found:
+            return (fusing(), ComputeReals(left)) if left else (fusing(),)
+        left |= found
+
+
+def returned(graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
+    """The passes after which what is on the host after all computes on real numbers again.
+
+    Args:
+        graph: the model, as programs were made of it.
+        placements: where its nodes run.
+    """
+    found = _stranded(graph, placements)
+    return (ComputeReals(found),) if found else ()
+
+
+def _stranded(graph: Graph, placements: Sequence[Placement]) -> frozenset[str]:
+    """Nodes on the host that compute on integers, for which TFLite has no kernel.
+
+    Args:
+        graph: the model.
+        placements: where its nodes run.
+    """
+    return frozenset(
+        node.name
+        for placement in placements
+        if placement.target != NAME
+        for node in placement.nodes
+        if node.op in _computed()
+        and graph.type(node.outputs[0]).is_quantized
+        and not _has_kernel(graph, node)
+    )

@@ -1,0 +1,39 @@
+"""What a model becomes before it is divided, and its source again when programs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
+from fitzroy.compiler.targets.edgetpu.partition.integers import (
+    as_integers,
+    fusing,
+    has_conversions,
+)
+from fitzroy.compiler.targets.edgetpu.partition.reduction import reduced_for, reducing
+
+
+def preparing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass, ...]:
+    """The passes after which more of a model is on the chip, and less leaves it.
+
+    Args:
+        graph: the model.
+        options: what programs may use of the chip.
+        costs: what decides which operators go to the chip; None to map all that can be mapped.
+    """
+    passes = as_integers(graph, options, costs)
+    return (*passes, *reducing(run_passes(graph, passes), options, costs))
+
+
+def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
+    """The passes after which what programs compute of a source is as it was when they were made.
+
+    Args:
+        graph: the source of compiled programs.
+        names: inputs and outputs of these.
+    """
+    passes = (fusing(),) if has_conversions(graph) else ()
+    return (*passes, *reduced_for(graph, names))

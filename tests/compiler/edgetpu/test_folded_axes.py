@@ -1,0 +1,84 @@
+"""Operators of two operands with many axes, or several images: exact as those of images."""
+
+from __future__ import annotations
+
+import pytest
+from tests.compiler.edgetpu_models import Model, differences, findings, program
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.reference import verify
+from fitzroy.compiler.targets.edgetpu.lowerings.sums import Sum
+from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
+
+Shape = tuple[int, ...]
+
+
+def of_two(
+    op: str, first: Shape, second: Shape, *, known: bool = False, image: Shape = ()
+) -> Graph:
+    """An operator of two operands.
+
+    Args:
+        op: the operator.
+        first: shape of the first operand, which has all elements of the result.
+        second: shape of the second.
+        known: whether the second is constant.
+        image: shape in which the first was computed, if it is another.
+    """
+    model = Model(2)
+    x = model.graph.add_input("x", model.type(image or first, 0.05))
+    x = model.emit("abs", [x], model.type(image or first, 0.05))
+    if image:
+        x = model.emit("reshape", [x], model.of(x).with_shape(first), ReshapeAttributes(first))
+    if known:
+        y = model.constant(second, 0.05)
+    else:
+        y = model.graph.add_input("y", model.type(second, 0.04))
+        y = model.emit("abs", [y], model.type(second, 0.04))
+    made = model.emit(op, [x, y], model.type(first, 0.1), ActivationAttributes())
+    model.graph.outputs.append(made)
+    verify(model.graph)
+    return model.graph
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("op", ["add", "sub", "mul"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((1, 6, 5, 4, 3), (1, 1, 1, 4, 1)),
+        ((1, 6, 5, 4, 3), (1, 1, 1, 4, 3)),
+        ((1, 6, 5, 4, 3), (1, 6, 5, 1, 1)),
+        ((1, 6, 5, 2, 4), (1, 6, 5, 2, 4)),
+        ((1, 6, 5, 2, 4), (1, 1, 1, 1, 1)),
+        ((2, 3, 4, 5, 8), (8,)),
+        ((1, 7, 1, 3, 4), (1, 7, 1, 1, 4)),
+        ((3, 4, 5, 8), (3, 4, 5, 8)),
+        ((3, 4, 5, 8), (8,)),
+    ],
+)
+def test_operators_of_many_axes_are_exact(
+    op: str, first: Shape, second: Shape, known: bool
+) -> None:
+    graph = of_two(op, first, second, known=known)
+    assert not refusals(graph)
+    package = program(graph)
+    assert not differences(graph, package, seed=3)
+    assert not findings(package)
+
+
+def test_images_stay_where_they_are() -> None:
+    graph = of_two("sub", (1, 6, 5, 4, 2), (1, 1, 1, 4, 1), image=(1, 6, 5, 8))
+    (made,) = (one for one in legalized(graph).layers if isinstance(one, Sum))
+    assert made.reads[0] == "abs"
+    assert not differences(graph, program(graph), seed=4)
+
+
+def test_axes_that_are_no_image_are_refused() -> None:
+    graph = of_two("add", (3, 40, 3, 40, 3), (1, 40, 1, 40, 1))
+    with pytest.raises(UnsupportedError, match="not of one image"):
+        lower(graph)

@@ -1,0 +1,145 @@
+"""Operators on real numbers between conversions: the chip computes them, or they stay as they are.
+
+Expected numbers are those of the model as it was given, on real numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tests.compiler.edgetpu_models import Model, random_inputs
+
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
+from fitzroy.compilation.source import Source
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.shape import SplitAttributes
+from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.partition.integers import fusing, returned
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
+
+SHAPE = (1, 12, 10, 8)
+REAL = TensorType(SHAPE, DType.FLOAT32)
+
+
+class Reals(Model):
+    """A model some of whose operators compute on real numbers."""
+
+    def real(self, op: str, inputs: Sequence[str]) -> str:
+        """Append an operator on dequantized operands; the result is real."""
+        return self.emit(op, [self.emit("dequantize", [x], REAL) for x in inputs], REAL)
+
+
+def between(op: str, *, operands: int = 1, scale: float = 0.02, result: float = 0.02) -> Graph:
+    """An operator on real numbers among others of a model that is quantized otherwise.
+
+    Args:
+        op: the operator.
+        operands: how many it reads.
+        scale: of its operands.
+        result: scale of its result.
+    """
+    model = Reals(3)
+    x = model.graph.add_input("x", model.type(SHAPE, scale))
+    doubled = [
+        model.emit("add", [x, x], model.type(SHAPE, scale), ActivationAttributes())
+        for _ in range(operands)
+    ]
+    stored = model.emit("quantize", [model.real(op, doubled)], model.type(SHAPE, result))
+    last = model.emit("abs", [stored], model.type(SHAPE, result))
+    model.graph.outputs.append(last)
+    verify(model.graph)
+    return model.graph
+
+
+def on_host(compiled: EdgeTpuCompilation) -> set[str]:
+    """Operators that the host computes."""
+    return {node.op for one in compiled.placements if one.target != NAME for node in one.nodes}
+
+
+def compared(source: Source, compiled: EdgeTpuCompilation, steps: float) -> None:
+    """The chip gives the twin's bytes, and numbers that differ from the model's by few steps."""
+    inputs = random_inputs(source.graph, 5)
+    with (
+        Interpreter(compiled.data, device="sim") as chip,
+        Interpreter(compiled.data, device=TwinDevice(source.graph)) as twin,
+    ):
+        found, expected = chip.run(inputs), twin.run(inputs)
+    given = evaluate(source.graph, inputs)
+    for name, wanted in given.items():
+        assert np.array_equal(found[name], expected[name])
+        assert np.abs(found[name].astype(int) - wanted.astype(int)).max() <= steps
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "scale", "result"),
+    [
+        ("negate", 1, 0.02, 0.02),
+        ("square", 1, 0.01, 0.01),
+        ("exp", 1, 0.02, 0.05),
+        ("maximum", 2, 0.02, 0.03),
+        ("squared_difference", 2, 0.01, 0.01),
+    ],
+)
+def test_operators_on_reals_run_on_the_chip(
+    op: str, operands: int, scale: float, result: float
+) -> None:
+    source = Source.of(between(op, operands=operands, scale=scale, result=result))
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=2)
+
+
+def test_what_the_chip_cannot_compute_stays_on_real_numbers() -> None:
+    # Sines of many periods have no table.
+    source = Source.of(between("sin", scale=3.0, result=0.02))
+    compiled = compile_edgetpu(source, costs=None)
+    assert on_host(compiled) == {"dequantize", "sin", "quantize"}
+    compared(source, compiled, steps=1)
+
+
+def test_parts_of_real_numbers_are_stored_wherever_integers_are_made_of_them() -> None:
+    model = Reals(4)
+    x = model.graph.add_input("x", model.type(SHAPE, 0.02))
+    whole = model.emit("dequantize", [x], REAL)
+    left, right = "left", "right"
+    node = Node("parts", "split", (whole,), (left, right), SplitAttributes(3, (4, 4)))
+    model.graph.add_node(node, [REAL.with_shape((1, 12, 10, 4))] * 2)
+    stored = [
+        model.emit("quantize", [left], model.type((1, 12, 10, 4), 0.03)),
+        model.emit("quantize", [left], model.type((1, 12, 10, 4), 0.01)),
+    ]
+    model.graph.outputs += [*stored, right]
+    graph = model.graph
+    verify(graph)
+    fused = run_passes(graph, [fusing()])
+    by_op = {node.op: node for node in fused.nodes()}
+    assert fused.type(by_op["split"].outputs[0]).is_quantized
+    assert sum(node.op == "dequantize" for node in fused.nodes()) == 1
+    inputs = random_inputs(graph, 1)
+    wanted, found = evaluate(graph, inputs), evaluate(fused, inputs)
+    for name in stored:
+        assert np.abs(wanted[name].astype(int) - found[name].astype(int)).max() <= 1
+    assert np.array_equal(wanted[right], found[right])
+
+
+@pytest.mark.parametrize("op", ["negate", "square", "maximum"])
+def test_what_goes_back_to_the_host_computes_on_real_numbers_again(op: str) -> None:
+    graph = between(op, operands=2 if op == "maximum" else 1)
+    fused = run_passes(graph, [fusing()])
+    everything = tuple(fused.nodes())
+    assert not any(node.op == "dequantize" for node in everything)
+    assert not returned(fused, [Placement(NAME, everything)])
+    again = run_passes(fused, returned(fused, [Placement("", everything)]))
+    assert sorted(node.op for node in again.nodes()) == sorted(node.op for node in graph.nodes())
+    assert not returned(again, [Placement("", tuple(again.nodes()))])
+    inputs = random_inputs(graph, 2)
+    (name,) = graph.outputs
+    assert np.array_equal(evaluate(graph, inputs)[name], evaluate(again, inputs)[name])
