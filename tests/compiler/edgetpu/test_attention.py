@@ -23,8 +23,10 @@ from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import arranged
 from fitzroy.compiler.targets.edgetpu.lowerings import attention as attention_module
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
+from fitzroy.compiler.targets.edgetpu.lowerings.pixel_softmax import PixelSoftmax
 from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
 
 
 def _product(
@@ -168,6 +170,17 @@ def test_attention_has_its_matrices_from_the_image(
     assert all(apart.origins.get(node.name, node.name) in names for node in apart.graph.nodes())
     assert not refusals(graph)
     _assert_exact(graph)
+
+
+def test_functions_of_small_matrices_are_of_all_at_once() -> None:
+    graph = attention((5, 6), 3, 8, 16)
+    ops = Counter(node.op for node in taken_apart(graph).graph.nodes())
+    assert (ops["batch_matmul"], ops["softmax"]) == (6, 1)
+    layers = Counter(type(layer) for layer in legalized(graph).layers)
+    assert layers[PixelSoftmax] == 1
+    # Rows of pixels are joined and taken as they lie.
+    assert not layers[ToVector]
+    assert not layers[ToImage]
 
 
 def test_graphs_without_products_stay_as_they_are() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, Model, differing_bytes, program
+from tests.compiler.edgetpu_models import ORDERS, Model, differing_bytes, findings, program
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
@@ -14,6 +15,7 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
@@ -26,7 +28,8 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Vector
-from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.linker.packages.darwinn import link
 
@@ -371,3 +374,25 @@ MODELS = ["templates/dense_256", "templates/dense_1024", "layers/model_dense_2x2
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str) -> None:
     assert differences(load(corpus() / f"{name}.tflite"), (None, 1)) == 0
+
+
+def test_the_same_elements_are_moved_to_an_image_once() -> None:
+    """Rows that several operators read, and a result that is added to what was a vector before."""
+    model = Model(6)
+    shape = (1, 12, 16)
+    x = model.graph.add_input("x", model.type(shape, 0.05))
+    made = []
+    for _ in range(2):
+        filters, about = model.weights((16, 16), 0, 16)
+        unit = model.unit(x) * about * 4
+        inputs = [x, filters, model.bias(16, 16)]
+        a = FullyConnectedAttributes(keep_num_dims=True)
+        made.append(model.emit("fully_connected", inputs, model.type(shape, unit), a))
+    joined = model.emit("mul", made, model.type(shape, 0.1), ActivationAttributes())
+    added = model.emit("add", [x, joined], model.type(shape, 0.1), ActivationAttributes())
+    model.graph.outputs.append(added)
+    layers = Counter(type(layer) for layer in legalized(model.graph).layers)
+    assert layers[ToImage] == 1
+    assert not layers[ToVector]
+    assert not differences(model.graph)
+    assert not findings(program(model.graph))

@@ -86,6 +86,9 @@ class Legalizer:
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
         rows: places of the inputs of several images, as one with the rows of all.
+        copies: places with the elements of others, by the name of the other and the shape in which
+            they lie as an image; the shape is empty for a vector.
+        joined: vectors with the elements of several places, by the names of these.
     """
 
     graph: Graph
@@ -96,6 +99,8 @@ class Legalizer:
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
+    copies: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+    joined: dict[tuple[str, ...], str] = field(default_factory=dict)
     _vectors: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
     _seen: int = field(default=0, init=False, repr=False)
 
@@ -208,6 +213,8 @@ class Legalizer:
             types=dict(self.types),
             margins=dict(self.margins),
             views=dict(self.views),
+            copies=dict(self.copies),
+            joined=dict(self.joined),
         )
 
     def adopt(self, tried: Legalizer) -> None:
@@ -218,6 +225,8 @@ class Legalizer:
         self.types |= tried.types
         self.margins |= tried.margins
         self.views |= tried.views
+        self.copies |= tried.copies
+        self.joined |= tried.joined
 
     def padding_of(self, name: str) -> tuple[int, int]:
         """Rows and columns of padding that lie in front of a value and its place does not have."""

@@ -41,9 +41,10 @@ _MOST_ELEMENTS = 1 << 22
 """Elements of a value that is followed."""
 
 _MOST_TOGETHER = 3 << 17
-"""Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices that
-cannot be sliced from an image stay together. One softmax of all takes fewer instructions than many,
-but scores, exponentials and results of larger matrices do not fit at the same time."""
+"""Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices stay
+together: those that cannot be sliced from an image in their products, all others in functions of
+them. One softmax of all takes fewer instructions than many, but scores, exponentials and results
+of larger matrices do not fit at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,13 @@ class _Matrices:
         names: images [1,1,rows,columns] of one shape.
         height: rows of pixels of the images that they are views of.
         swapped: whether the value has them transposed.
+        whole: all matrices as one [1,1,rows of all,columns], if there is that.
     """
 
     names: tuple[str, ...]
     height: int
     swapped: bool
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,9 @@ class _Work(Rewriter):
         if stack is None or (stack.swapped and node.op == "softmax"):
             return
         after = self.graph.type(node.outputs[0])
+        if not stack.swapped and len(stack.names) > 1 and after.size <= _MOST_TOGETHER:
+            self.stacks[node.outputs[0]] = self._at_once(node, stack)
+            return
         parts = tuple(
             self.emit(
                 node.name,
@@ -187,7 +193,29 @@ class _Work(Rewriter):
             )
             for part in stack.names
         )
-        self.stacks[node.outputs[0]] = replace(stack, names=parts)
+        self.stacks[node.outputs[0]] = replace(stack, names=parts, whole="")
+
+    def _at_once(self, node: Node, stack: _Matrices) -> _Matrices:
+        """A function of matrices, for all of them as an image, one below the other."""
+        whole = stack.whole or self._below_each_other(node.name, stack)
+        type = replace(self.graph.type(node.outputs[0]), shape=self.graph.type(whole).shape)
+        inputs = [whole, *node.inputs[1:]]
+        whole = self.emit(node.name, node.op, inputs, type, node.attributes)
+        part = self.graph.type(stack.names[0]).shape
+        type = replace(type, shape=part)
+        names = []
+        for number in range(len(stack.names)):
+            begin = (0, 0, number * part[2], 0)
+            taken = StridedSliceAttributes(begin, part, (1, 1, 1, 1))
+            names.append(self.emit(node.name, "strided_slice", [whole], type, taken))
+        return replace(stack, names=tuple(names), whole=whole)
+
+    def _below_each_other(self, origin: str, stack: _Matrices) -> str:
+        """Matrices as one [1,1,rows of all,columns]."""
+        type = self.graph.type(stack.names[0])
+        _, _, rows, columns = type.shape
+        whole = replace(type, shape=(1, 1, len(stack.names) * rows, columns))
+        return self._joined(origin, stack.names, whole, 2)
 
     # --- operands ------------------------------------------------------------------------------
 
@@ -234,7 +262,7 @@ class _Work(Rewriter):
             )
             if found is not None:
                 names = [self._applied(trace.between, one, product) for one in found.names]
-                return replace(found, names=tuple(names))
+                return replace(found, names=tuple(names), whole="")
         sizes = [self.graph.type(str(one)).size for one in (*product.inputs, *product.outputs)]
         return self._of_value(name, product) if max(sizes) > _MOST_TOGETHER else None
 
@@ -266,10 +294,10 @@ class _Work(Rewriter):
             return None
         plain = np.arange(size).reshape(numbers.shape[1:])
         if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
-            return replace(stack, names=names)
+            return replace(stack, names=names, whole="")
         plain = np.arange(size).reshape(numbers.shape[:0:-1]).T
         if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
-            return replace(stack, names=names, swapped=not stack.swapped)
+            return replace(stack, names=names, swapped=not stack.swapped, whole="")
         return None
 
     def _of_image(self, root: str, numbers: Numbers) -> _Matrices | None:
@@ -342,7 +370,7 @@ class _Work(Rewriter):
             self._reshape(origin, one, (1, stack.height, width, columns)) for one in stack.names
         ]
         whole = replace(after, shape=(1, count * stack.height, width, columns))
-        joined = self._joined(origin, parts, whole, 1)
+        joined = stack.whole or self._joined(origin, parts, whole, 1)
         if stack.swapped:
             joined = self._reshape(origin, joined, (1, count, rows, columns))
             turned = replace(after, shape=(1, count, columns, rows))

@@ -42,6 +42,10 @@ def fold_axes(legalizer: Legalizer, call: Call) -> None:
         raise UnsupportedError(
             f"{call.node.name!r} has a result of shape {list(after.shape)}, not of one image"
         )
+    if len(sizes) < 2 and not all(map(all, kinds)):
+        # A single number is repeated for the elements of an image.
+        sizes = [after.size // after.shape[-1], after.shape[-1]]
+        kinds = [[all(kind)] * 2 for kind in kinds]
     whole = _extents(legalizer, values, sizes)
     names = []
     for value, before, wide, kind in zip(values, shapes, spread, kinds, strict=True):
@@ -67,11 +71,11 @@ def _ranked(shape: Shape, rank: int) -> Shape:
 
 
 def _spread(shape: Shape, after: Shape) -> Shape:
-    """An operand's shape, with all elements of its last axes if these are few."""
+    """An operand's shape, with all elements of its last axes if it is repeated along others."""
     first = next((axis for axis, size in enumerate(shape) if size > 1), len(shape))
     wide = (*shape[:first], *after[first:])
-    repeats = math.prod(shape) < math.prod(wide) <= _MOST_CHANNELS
-    return wide if repeats else shape
+    more = math.prod(shape) < math.prod(wide) <= _MOST_CHANNELS
+    return wide if more and math.prod(after[:first]) > 1 else shape
 
 
 def _folded(shapes: Sequence[Shape], after: Shape) -> tuple[list[int], list[list[bool]]]:
@@ -93,17 +97,24 @@ def _extents(legalizer: Legalizer, values: Sequence[Value], sizes: Sequence[int]
     """The shape of the folded result: that in which an operand lies already, if there is one."""
     channels = sizes[-1] if len(sizes) > 1 else None
     for value in values:
-        parts = () if value.data is not None else legalizer.parts(value.name)
-        if len(parts) != 1 or is_vector(legalizer, parts[0]):
-            continue
-        lies = legalizer.type(parts[0]).shape
-        if math.prod(lies) == math.prod(sizes) and channels in (None, lies[-1]):
-            return lies
+        for shape in images_of(legalizer, value):
+            if math.prod(shape) == math.prod(sizes) and channels in (None, shape[-1]):
+                return shape
     if len(sizes) < 2:
         return (math.prod(sizes),)
     if len(sizes) == 2:
         return (1, *grid(sizes[0]), sizes[1])
     return (1, *sizes)
+
+
+def images_of(legalizer: Legalizer, value: Value) -> list[Shape]:
+    """Shapes of the images in which all elements of a value lie already."""
+    parts = () if value.data is not None else legalizer.parts(value.name)
+    if len(parts) != 1:
+        return []
+    if is_vector(legalizer, parts[0]):
+        return [shape for name, shape in legalizer.copies if name == parts[0]]
+    return [legalizer.type(parts[0]).shape]
 
 
 def _own(whole: Shape, sizes: Sequence[int], kind: Sequence[bool]) -> Shape:

@@ -31,7 +31,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.constants import constant, scalar_of
-from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import fold_axes
+from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import fold_axes, images_of
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, fitted
 from fitzroy.compiler.targets.edgetpu.lowerings.products import (
     MOST_CHANNELS,
@@ -54,7 +54,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     unsigned_zero_point,
 )
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
-from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector, as_vector, move
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
     assemble,
     image_shape,
@@ -225,6 +225,16 @@ _FIRST: Row = (1,) * WORD
 # --- rules ---------------------------------------------------------------------------------------
 
 
+def _lies_in_rows(legalizer: Legalizer, call: Call) -> bool:
+    """Whether an operand lies as an image whose pixels are rows of the result already."""
+    after = call.result.type
+    return math.prod(after.shape[:-1]) > 1 and any(
+        shape[-1] == after.shape[-1] and math.prod(shape) == after.size
+        for value in (call.operand(0), call.operand(1))
+        for shape in images_of(legalizer, value)
+    )
+
+
 def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
     """Whether the result and all operands that are computed are vectors of one size."""
     size, shape = call.result.type.size, call.result.type.shape
@@ -250,9 +260,8 @@ def _as_image(legalizer: Legalizer, value: Value) -> Value:
     place = legalizer.place(value.name)
     if not is_vector(legalizer, place) and legalizer.type(place).shape == type.shape:
         return replace(value, name=place, type=type)
-    image = temporary(legalizer, f"{value.name}.image", type)
-    move(legalizer, ToImage, image, as_vector(legalizer, place), image)
-    return Value(image, type)
+    vector = as_vector(legalizer, place)
+    return Value(as_image_of(legalizer, vector, type.shape, f"{value.name}.image"), type)
 
 
 def elementwise(op: str) -> Callable[[Rule], Rule]:
@@ -269,23 +278,22 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
                 return
             values: tuple[Value, ...] = call.operand(0), call.operand(1)
             after = call.result.type
-            if len(after.shape) > IMAGE_RANK or _padded(after).shape[0] != 1:
+            result = call.result
+            rows = len(after.shape) != IMAGE_RANK or after.shape[0] != 1
+            if rows and _lies_in_rows(legalizer, call):
                 fold_axes(legalizer, call)
                 return
-            result = call.result
             if _in_blocks(legalizer, call):
                 values = tuple(_whole(value, after) for value in values)
+            elif rows:
+                fold_axes(legalizer, call)
+                return
             else:
                 found = {value.name: _as_image(legalizer, value) for value in values}
                 values = tuple(found[value.name] for value in values)
-                if len(after.shape) < IMAGE_RANK:
-                    image = temporary(legalizer, f"{result.name}.image", _padded(after))
-                    result = Value(image, _padded(after))
             names = tuple(value.name for value in values)
             node = replace(call.node, inputs=names, outputs=(result.name,))
             rule(legalizer, replace(call, node=node, inputs=values, outputs=(result,)))
-            if result.name != call.result.name:
-                move(legalizer, ToVector, call.result.name, result.name, call.result.name)
 
         return legalizes(op)(run)
 

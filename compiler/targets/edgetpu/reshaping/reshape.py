@@ -259,10 +259,30 @@ def as_vector(legalizer: Legalizer, name: str) -> str:
     place = legalizer.place(name)
     if is_vector(legalizer, place):
         return place
-    result = unused_name(f"{place}.vector", legalizer.graph.values, legalizer.types)
-    legalizer.types[result] = legalizer.type(place)
-    move(legalizer, ToVector, result, place, result)
-    return result
+    if (place, ()) not in legalizer.copies:
+        type = legalizer.type(place)
+        result = unused_name(f"{place}.vector", legalizer.graph.values, legalizer.types)
+        legalizer.types[result] = type
+        move(legalizer, ToVector, result, place, result)
+        legalizer.copies[place, ()], legalizer.copies[result, type.shape] = result, place
+    return legalizer.copies[place, ()]
+
+
+def as_image_of(legalizer: Legalizer, name: str, shape: tuple[int, ...], result: str) -> str:
+    """The name of an image with the values of a vector; one of that shape may exist already.
+
+    Args:
+        legalizer: the graph.
+        name: place of the vector.
+        shape: shape of the image.
+        result: a name for it, if no value has that.
+    """
+    if (name, shape) not in legalizer.copies:
+        image = unused_name(result, legalizer.graph.values, legalizer.types)
+        legalizer.types[image] = legalizer.type(name).with_shape(shape)
+        move(legalizer, ToImage, image, name, image)
+        legalizer.copies[name, shape], legalizer.copies[image, ()] = image, name
+    return legalizer.copies[name, shape]
 
 
 def move(legalizer: Legalizer, kind: type[_Reshape], name: str, source: str, result: str) -> None:

@@ -9,7 +9,7 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS
-from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, as_vector, move
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import image_shape, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
@@ -29,9 +29,7 @@ def as_positions(legalizer: Legalizer, name: str, channels: int) -> str:
         image_shape(legalizer, place)
         return place
     shape = (1, *grid(type.size // channels), channels)
-    result = temporary(legalizer, f"{place}.positions", replace(type, shape=shape))
-    move(legalizer, ToImage, result, as_vector(legalizer, place), result)
-    return result
+    return as_image_of(legalizer, as_vector(legalizer, place), shape, f"{place}.positions")
 
 
 def from_positions(

@@ -42,7 +42,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import FILL, picked
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly, Run, Section, runs
-from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToVector, as_image_of
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 from fitzroy.hw_models.numerics import quantized_range, resize_nearest
 
@@ -167,10 +167,8 @@ def pixel(legalizer: Legalizer, name: str) -> str:
     """A value as an image of one pixel; vectors are copied to one."""
     if not is_vector(legalizer, name):
         return name
-    type = legalizer.type(name)
-    result = temporary(legalizer, f"{name}.image", replace(type, shape=(1, 1, 1, type.size)))
-    legalizer.layers.append(ToImage(name=result, reads=(name,), writes=result))
-    return result
+    shape = (1, 1, 1, legalizer.type(name).size)
+    return as_image_of(legalizer, legalizer.place(name), shape, f"{name}.image")
 
 
 def as_image(legalizer: Legalizer, name: str) -> str:
@@ -474,9 +472,36 @@ def _split(legalizer: Legalizer, call: Call) -> None:
     _boxes(legalizer, call, begins, [1] * len(begins[0]))
 
 
+def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
+    """Make an image of some rows of another, if whole ones are cut from pixels [1,1,n,c].
+
+    Returns:
+        Whether it did.
+    """
+    a, name, after = call.attributes(StridedSliceAttributes), call.node.inputs[0] or "", call.result
+    before = call.type()
+    if len(before.shape) != IMAGE_RANK or before.shape[:2] != (1, 1) or set(a.stride) != {1}:
+        return False
+    parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
+    if len(parts) != 1 or not are_images(legalizer, parts, before.shape[-1]):
+        return False
+    _, height, width, channels = legalizer.type(parts[0]).shape
+    (top, lost), (count, rest) = divmod(a.begin[2], width), divmod(after.type.shape[2], width)
+    if height == 1 or lost or rest or after.type.shape[-1] != channels:
+        return False
+    type = after.type.with_shape((1, count, width, channels))
+    image = temporary(legalizer, f"{call.node.name}.rows", type)
+    section = Section(Run(count, source=top), Run(width), channels)
+    assemble(legalizer, image, image, type, [(parts[0], section)])
+    legalizer.views[after.name] = (image,)
+    return True
+
+
 @legalizes("strided_slice")
 def _strided_slice(legalizer: Legalizer, call: Call) -> None:
     attributes = call.attributes(StridedSliceAttributes)
+    if _rows_of_view(legalizer, call):
+        return
     _boxes(legalizer, call, [attributes.begin], attributes.stride)
 
 

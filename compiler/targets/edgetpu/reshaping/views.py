@@ -27,9 +27,12 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import copy_stage
-from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, as_vector, join_words, move
+from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector, join_words
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
+    are_images,
+    assemble,
     concatenate,
     join,
     keeps_bytes,
@@ -49,16 +52,17 @@ def put(legalizer: Legalizer, name: str) -> None:
     flat = type if keeps_shape else type.with_shape((1, type.size))
     if len(parts) == 1:
         vector = as_vector(legalizer, parts[0])
+    elif parts in legalizer.joined:
+        vector = legalizer.joined[parts]
     else:
-        vector = temporary(legalizer, f"{name}.joined", flat)
+        vector = legalizer.joined[parts] = temporary(legalizer, f"{name}.joined", flat)
         if not join_words(legalizer, vector, parts, vector):
             ends = [(as_vector(legalizer, part), 0, legalizer.type(part).size) for part in parts]
             join(legalizer, vector, vector, flat, ends)
     if lies_as_vector:
         legalizer.aliases[name] = vector
         return
-    legalizer.aliases[name] = temporary(legalizer, f"{name}.image", type)
-    move(legalizer, ToImage, legalizer.aliases[name], vector, legalizer.aliases[name])
+    legalizer.aliases[name] = as_image_of(legalizer, vector, type.shape, f"{name}.image")
 
 
 def _lies_as_vector(type: TensorType) -> bool:
@@ -128,6 +132,8 @@ def _same(legalizer: Legalizer, place: str, result: str, after: TensorType) -> b
 def _concatenation(legalizer: Legalizer, call: Call) -> None:
     axis, after = call.attributes(ConcatenationAttributes).axis, call.result.type
     names = [name or "" for name in call.node.inputs]
+    if _below_each_other(legalizer, call):
+        return
     in_order = math.prod(after.shape[:axis]) == 1
     images = len(after.shape) == IMAGE_RANK and after.shape[0] == 1
     if images and not (in_order and _needs_no_image(legalizer, call)):
@@ -146,6 +152,34 @@ def _concatenation(legalizer: Legalizer, call: Call) -> None:
             part = result
         places.append(part)
     legalizer.views[call.result.name] = tuple(places)
+
+
+def _below_each_other(legalizer: Legalizer, call: Call) -> bool:
+    """Make an image of others of one width, if a row of pixels [1,1,n,c] is joined of these.
+
+    Returns:
+        Whether it did.
+    """
+    axis, after = call.attributes(ConcatenationAttributes).axis, call.result.type
+    if axis != IMAGE_RANK - 2 or len(after.shape) != IMAGE_RANK or after.shape[:2] != (1, 1):
+        return False
+    places = [part for name in call.node.inputs for part in legalizer.parts(name or "")]
+    types = [legalizer.type(place) for place in places]
+    same = {(type.shape[2], keeps_bytes(type, after)) for type in types if len(type.shape) == 4}
+    if not are_images(legalizer, places, after.shape[-1]) or len(same) != 1:
+        return False
+    ((width, keeps),) = same
+    if not keeps or all(type.shape[1] == 1 for type in types):
+        return False
+    sections, top = [], 0
+    for place, type in zip(places, types, strict=True):
+        sections.append((place, Section(Run(type.shape[1], target=top), Run(width), type.shape[3])))
+        top += type.shape[1]
+    whole = after.with_shape((1, top, width, after.shape[-1]))
+    image = temporary(legalizer, f"{call.node.name}.rows", whole)
+    assemble(legalizer, image, image, whole, sections)
+    legalizer.views[call.result.name] = (image,)
+    return True
 
 
 def _interleaved(legalizer: Legalizer, call: Call, axis: int) -> None:
