@@ -55,7 +55,7 @@ class _Matrices:
         names: images [1,1,rows,columns] of one shape.
         height: rows of pixels of the images that they are views of.
         swapped: whether the value has them transposed.
-        whole: all matrices as one [1,1,rows of all,columns], if there is that.
+        whole: all matrices as one value [1,matrices,rows,columns], if there is that.
     """
 
     names: tuple[str, ...]
@@ -205,17 +205,15 @@ class _Work(Rewriter):
         type = replace(type, shape=part)
         names = []
         for number in range(len(stack.names)):
-            begin = (0, 0, number * part[2], 0)
-            taken = StridedSliceAttributes(begin, part, (1, 1, 1, 1))
+            taken = StridedSliceAttributes((0, number, 0, 0), part, (1, 1, 1, 1))
             names.append(self.emit(node.name, "strided_slice", [whole], type, taken))
         return replace(stack, names=tuple(names), whole=whole)
 
     def _below_each_other(self, origin: str, stack: _Matrices) -> str:
-        """Matrices as one [1,1,rows of all,columns]."""
+        """Matrices as one value [1,matrices,rows,columns]."""
         type = self.graph.type(stack.names[0])
-        _, _, rows, columns = type.shape
-        whole = replace(type, shape=(1, 1, len(stack.names) * rows, columns))
-        return self._joined(origin, stack.names, whole, 2)
+        whole = replace(type, shape=(1, len(stack.names), *type.shape[2:]))
+        return self._joined(origin, stack.names, whole, 1)
 
     # --- operands ------------------------------------------------------------------------------
 

@@ -473,22 +473,23 @@ def _split(legalizer: Legalizer, call: Call) -> None:
 
 
 def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
-    """Make an image of some rows of another, if whole ones are cut from pixels [1,1,n,c].
+    """Make an image of some rows of another, if they are rows [n,c] of a value [1,m,n,c] of it.
 
     Returns:
         Whether it did.
     """
     a, name, after = call.attributes(StridedSliceAttributes), call.node.inputs[0] or "", call.result
     before = call.type()
-    if len(before.shape) != IMAGE_RANK or before.shape[:2] != (1, 1) or set(a.stride) != {1}:
+    if len(before.shape) != IMAGE_RANK or before.shape[0] != 1 or set(a.stride) != {1}:
         return False
     parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
     if len(parts) != 1 or not are_images(legalizer, parts, before.shape[-1]):
         return False
-    _, height, width, channels = legalizer.type(parts[0]).shape
-    (top, lost), (count, rest) = divmod(a.begin[2], width), divmod(after.type.shape[2], width)
-    if height == 1 or lost or rest or after.type.shape[-1] != channels:
+    _, _, width, channels = legalizer.type(parts[0]).shape
+    each, rest = divmod(before.shape[2], width)
+    if rest or after.type.shape[2:] != before.shape[2:]:
         return False
+    top, count = each * a.begin[1], each * after.type.shape[1]
     type = after.type.with_shape((1, count, width, channels))
     image = temporary(legalizer, f"{call.node.name}.rows", type)
     section = Section(Run(count, source=top), Run(width), channels)

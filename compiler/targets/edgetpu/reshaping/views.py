@@ -155,27 +155,28 @@ def _concatenation(legalizer: Legalizer, call: Call) -> None:
 
 
 def _below_each_other(legalizer: Legalizer, call: Call) -> bool:
-    """Make an image of others of one width, if a row of pixels [1,1,n,c] is joined of these.
+    """Make an image of others, if rows of pixels [1,1,n,c] are joined that lie as these.
 
     Returns:
         Whether it did.
     """
     axis, after = call.attributes(ConcatenationAttributes).axis, call.result.type
-    if axis != IMAGE_RANK - 2 or len(after.shape) != IMAGE_RANK or after.shape[:2] != (1, 1):
+    if axis != 1 or len(after.shape) != IMAGE_RANK:
         return False
     places = [part for name in call.node.inputs for part in legalizer.parts(name or "")]
-    types = [legalizer.type(place) for place in places]
-    same = {(type.shape[2], keeps_bytes(type, after)) for type in types if len(type.shape) == 4}
-    if not are_images(legalizer, places, after.shape[-1]) or len(same) != 1:
+    shapes = {legalizer.type(place).shape for place in places}
+    rows = {value.type.shape for value in call.inputs if value is not None}
+    if len(places) > len(call.inputs) or len(shapes) != 1 or len(rows) != 1:
         return False
-    ((width, keeps),) = same
-    if not keeps or all(type.shape[1] == 1 for type in types):
+    ((_, single, *_),), ((_, height, width, channels),) = rows, shapes
+    kept = all(keeps_bytes(legalizer.type(place), after) for place in places)
+    if single != 1 or not kept or not are_images(legalizer, places, after.shape[-1]):
         return False
-    sections, top = [], 0
-    for place, type in zip(places, types, strict=True):
-        sections.append((place, Section(Run(type.shape[1], target=top), Run(width), type.shape[3])))
-        top += type.shape[1]
-    whole = after.with_shape((1, top, width, after.shape[-1]))
+    whole = after.with_shape((1, len(places) * height, width, channels))
+    sections = [
+        (place, Section(Run(height, target=number * height), Run(width), channels))
+        for number, place in enumerate(places)
+    ]
     image = temporary(legalizer, f"{call.node.name}.rows", whole)
     assemble(legalizer, image, image, whole, sections)
     legalizer.views[call.result.name] = (image,)
