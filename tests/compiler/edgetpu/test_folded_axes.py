@@ -1,4 +1,4 @@
-"""Operators of two operands with many axes, or several images: exact as those of images."""
+"""Operators on tensors with many axes, or several images: exact as those of images."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import pytest
 from tests.compiler.edgetpu_models import Model, differences, findings, program
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.ops.shape import (
+    ReshapeAttributes,
+    SplitAttributes,
+    StridedSliceAttributes,
+)
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.lowerings.sums import Sum
 from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
@@ -82,3 +86,30 @@ def test_axes_that_are_no_image_are_refused() -> None:
     graph = of_two("add", (3, 40, 3, 40, 3), (1, 40, 1, 40, 1))
     with pytest.raises(UnsupportedError, match="not of one image"):
         lower(graph)
+
+
+@pytest.mark.parametrize("image", [(1, 6, 5, 24), (1, 30, 24), ()])
+@pytest.mark.parametrize("shape", [(1, 30, 3, 2, 4), (1, 30, 3, 8), (30, 3, 8), (2, 15, 3, 2, 4)])
+def test_parts_of_rows_with_axes_of_their_own_are_exact(image: Shape, shape: Shape) -> None:
+    """As queries, keys and values of several heads are split from one product."""
+    model = Model(5)
+    given = image or shape
+    x = model.graph.add_input("x", model.type(given, 0.05))
+    x = model.emit("abs", [x], model.type(given, 0.05))
+    if image:
+        x = model.emit("reshape", [x], model.of(x).with_shape(shape), ReshapeAttributes(shape))
+    axis = shape.index(3)
+    part = model.of(x).with_shape((*shape[:axis], 1, *shape[axis + 1 :]))
+    names = ("q", "k", "v")
+    node = Node("parts", "split", (x,), names, SplitAttributes(axis, (1, 1, 1)))
+    model.graph.add_node(node, [part] * 3)
+    begin = tuple(int(number == axis) for number in range(len(shape)))
+    cut = StridedSliceAttributes(begin, part.shape, (1,) * len(shape))
+    # Single elements of a vector keep their scale.
+    type = part if len(shape) == 3 else model.type(part.shape, 0.07)
+    model.graph.outputs += ["q", "v", model.emit("strided_slice", [x], type, cut)]
+    verify(model.graph)
+    assert not refusals(model.graph)
+    package = program(model.graph)
+    assert not differences(model.graph, package, seed=5)
+    assert not findings(package)

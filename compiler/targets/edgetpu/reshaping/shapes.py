@@ -466,10 +466,46 @@ def split_begins(call: Call) -> list[list[int]]:
     return begins
 
 
+def _runs_of_rows(
+    legalizer: Legalizer, call: Call, begins: Sequence[Sequence[int]], stride: Sequence[int]
+) -> bool:
+    """Cut an axis and those after it from rows of all their elements, if pixels are such rows.
+
+    The parts of an attention that are split from one product have axes for part, head and channel.
+
+    Returns:
+        Whether it did.
+    """
+    shape, after = call.type().shape, call.result.type.shape
+    cut = [axis for axis, size in enumerate(shape) if after[axis] != size]
+    if len(cut) != 1 or set(stride) != {1}:
+        return False
+    (axis,) = cut
+    each, row = math.prod(shape[axis + 1 :]), math.prod(shape[axis:])
+    name = call.node.inputs[0] or ""
+    parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
+    lies_so = bool(parts) and are_images(legalizer, parts, row)
+    if each == 1 or not (lies_so or len(shape) > IMAGE_RANK):
+        return False
+    rewriting = Rewriting.of(legalizer, call)
+    rows = rewriting.reshape(name, (1, math.prod(shape[:axis]), row))
+    for begin, value in zip(begins, call.outputs, strict=True):
+        count = each * value.type.shape[axis]
+        part = rewriting.slice(rows, 2, each * begin[axis], count)
+        if not keeps_bytes(call.type(), value.type):
+            type = value.type.with_shape(rewriting.graph.type(part).shape)
+            part = rewriting.emit("quantize", [part], type)
+        rewriting.reshape(part, value.type.shape, result=value.name)
+    rewriting.run(legalizer)
+    return True
+
+
 @legalizes("split")
 def _split(legalizer: Legalizer, call: Call) -> None:
     begins = split_begins(call)
-    _boxes(legalizer, call, begins, [1] * len(begins[0]))
+    stride = [1] * len(begins[0])
+    if not _runs_of_rows(legalizer, call, begins, stride):
+        _boxes(legalizer, call, begins, stride)
 
 
 def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
@@ -501,9 +537,10 @@ def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
 @legalizes("strided_slice")
 def _strided_slice(legalizer: Legalizer, call: Call) -> None:
     attributes = call.attributes(StridedSliceAttributes)
-    if _rows_of_view(legalizer, call):
+    begins = [attributes.begin]
+    if _rows_of_view(legalizer, call) or _runs_of_rows(legalizer, call, begins, attributes.stride):
         return
-    _boxes(legalizer, call, [attributes.begin], attributes.stride)
+    _boxes(legalizer, call, begins, attributes.stride)
 
 
 @legalizes("resize_nearest_neighbor")
