@@ -221,7 +221,8 @@ def stacked(count: int, rows: int, depth: int) -> Graph:
 def test_large_matrices_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = stacked(3, 20, 12)
     assert taken_apart(graph).graph.nodes() == graph.nodes()
-    monkeypatch.setattr(attention_module, "_MOST_TOGETHER", 3 * 20 * 20 - 1)
+    for most in ("_MOST_TOGETHER", "_MOST_AT_ONCE"):
+        monkeypatch.setattr(attention_module, most, 3 * 20 * 20 - 1)
     apart = taken_apart(graph).graph
     ops = Counter(node.op for node in apart.nodes())
     assert (ops["batch_matmul"], ops["softmax"]) == (6, 3)

@@ -41,10 +41,13 @@ _MOST_ELEMENTS = 1 << 22
 """Elements of a value that is followed."""
 
 _MOST_TOGETHER = 3 << 17
-"""Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices stay
-together: those that cannot be sliced from an image in their products, all others in functions of
-them. One softmax of all takes fewer instructions than many, but scores, exponentials and results
-of larger matrices do not fit at the same time."""
+"""Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices that
+cannot be sliced from an image stay together: scores, exponentials and results of larger ones do not
+fit at the same time."""
+
+_MOST_AT_ONCE = 1 << 18
+"""Elements of matrices up to which functions are of all of them. One softmax of all takes fewer
+instructions than many; joining larger matrices takes more than that saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,7 @@ class _Work(Rewriter):
         if stack is None or (stack.swapped and node.op == "softmax"):
             return
         after = self.graph.type(node.outputs[0])
-        if not stack.swapped and len(stack.names) > 1 and after.size <= _MOST_TOGETHER:
+        if not stack.swapped and len(stack.names) > 1 and after.size <= _MOST_AT_ONCE:
             self.stacks[node.outputs[0]] = self._at_once(node, stack)
             return
         parts = tuple(

@@ -1,4 +1,8 @@
-"""What a model becomes before it is divided, and its source again when programs are known."""
+"""What does a model become before it is divided?
+
+More of it can be on the chip, and less leaves it. A source becomes the same when its programs are
+known.
+"""
 
 from __future__ import annotations
 
