@@ -130,6 +130,12 @@ def test_repetitions_and_reversals_are_exact(
     check(model.graph)
 
 
+def test_orders_of_too_many_channels_are_refused_before_weights_are_made() -> None:
+    graph = gathered((1, 70_000), 1, np.arange(70_000)[::-1])
+    (reasons,) = refusals(graph).values()
+    assert "put channels in order" in reasons[0].reason
+
+
 def test_computed_indices_are_refused() -> None:
     model, x = squares((1, 4, 4, 8))
     model.graph.add_input("places", TensorType((2,), DType.INT32))
