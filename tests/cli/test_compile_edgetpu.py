@@ -134,6 +134,7 @@ def two_parts(path: Path) -> Path:
         (x,) = graph.outputs
         real = TensorType(graph.type(x).shape, DType.FLOAT32)
         y = graph.emit("abs", [graph.emit("dequantize", [x], real)], real)
+        y = graph.emit("floor", [y], real)
         graph.outputs = [graph.emit("quantize", [y], graph.type(x))]
     path.write_bytes(tflite.write_model(export_model(graph)))
     return path
@@ -337,6 +338,7 @@ def test_partition_all(fitzroy: Run, tmp_path: Path) -> None:
     (x,) = graph.outputs
     real = TensorType(graph.type(x).shape, DType.FLOAT32)
     y = graph.emit("abs", [graph.emit("dequantize", [x], real)], real)
+    y = graph.emit("floor", [y], real)
     y = graph.emit("quantize", [y], graph.type(x))
     graph.outputs = [graph.emit("quantize", [y], graph.type(x))]
     path = tmp_path / "tail.tflite"

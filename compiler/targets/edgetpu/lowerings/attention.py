@@ -45,7 +45,7 @@ _MOST_TOGETHER = 3 << 17
 cannot be sliced from an image stay together: scores, exponentials and results of larger ones do not
 fit at the same time."""
 
-_MOST_AT_ONCE = 1 << 18
+_MOST_AT_ONCE = 3 << 16
 """Elements of matrices up to which functions are of all of them. One softmax of all takes fewer
 instructions than many; joining larger matrices takes more than that saves."""
 
