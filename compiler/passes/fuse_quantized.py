@@ -38,7 +38,7 @@ class FuseQuantized(Pass):
     """Turn float operators between dequantization and quantization into quantized operators.
 
     Attributes:
-        more: operators that become quantized ones beside those that TFLite has kernels for.
+        more: operators to quantize in addition to those that TFLite has kernels for.
     """
 
     name = "fuse-quantized"
@@ -169,7 +169,13 @@ def _converted(graph: Graph, name: str, type: TensorType) -> str:
 
 
 def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
-    """Compute on integers in the place of real numbers, if an operator is one of some."""
+    """Compute on integers instead of real numbers, where an operator has a quantized form.
+
+    Args:
+        graph: the graph.
+        node: the operator.
+        computing: operators that have quantized forms with a scale of their own for the result.
+    """
     afters = _results(graph, node)
     if len(afters) != 1:
         return

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fitzroy.base.types import TensorType
-from fitzroy.compiler.ir import Attributes, Graph
+from fitzroy.compiler.ir import Attributes, Graph, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,29 @@ class Rewriter:
         name = self.graph.emit(op, inputs, type, attributes, stem=f"{origin}/{op}")
         self.origins[name] = origin
         return name
+
+    def put_in_place(
+        self, node: Node, op: str, inputs: Sequence[str | None], attributes: Attributes
+    ) -> None:
+        """Let a new node make the results of another one, which goes away."""
+        self.graph.remove(node.name)
+        name = self.graph.fresh(f"{node.name}/{op}")
+        self.graph.add_node(Node(name, op, tuple(inputs), node.outputs, attributes))
+        self.origins[name] = node.name
+
+    def rewrite(self, node: Node) -> None:
+        """Put others in the place of a node."""
+        raise NotImplementedError
+
+    @classmethod
+    def applied(cls, graph: Graph, nodes: Sequence[Node]) -> Rewritten:
+        """A graph with some of its nodes rewritten; the graph itself if there are none."""
+        if not nodes:
+            return Rewritten(graph)
+        work = cls(graph.copy())
+        for node in nodes:
+            work.rewrite(node)
+        return work.finished()
 
     def finished(self) -> Rewritten:
         """The graph, without what nothing reads any more."""

@@ -147,7 +147,7 @@ class Target(ABC):
         return ()
 
     def corrections(self, graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
-        """Passes that the model needs because of where its nodes were to run and do not.
+        """Passes that the model needs because some nodes do not run where they were meant to.
 
         Args:
             graph: the model.

@@ -46,14 +46,14 @@ class EdgeTpu(Target):
         yield from rejects(call)
 
     def preparations(self, graph: Graph, options: EdgeTpuOptions) -> tuple[Pass, ...]:
-        """What lets more of a model be on the chip, and less leave it, where that is faster."""
+        """What lets more of a model run on the chip, and less leave it, where that is faster."""
         from fitzroy.compiler.targets.edgetpu.partition.preparation import preparing
         from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
         return preparing(graph, generator_options(options), costs_of(options))
 
     def corrections(self, graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
-        """What computes on integers and did not fit the chip computes on real numbers again."""
+        """What lets operators for the chip compute on real numbers where they did not fit it."""
         from fitzroy.compiler.targets.edgetpu.partition.integers import returned
 
         return returned(graph, placements)

@@ -277,7 +277,7 @@ def _together(
 
 
 def prepared(source: Source, generator: Options, costs: Costs | None) -> Source:
-    """A model of which more is on the chip, and less leaves it, where that is faster."""
+    """A model of which more runs on the chip, and less leaves it, where that is faster."""
     return source.passed(preparing(source.graph, generator, costs))
 
 

@@ -59,7 +59,7 @@ def patch_weights(
 
 
 def _compiled_from(source: Source, model: tflite.Model) -> Source:
-    """A source as it was when its programs were made: some read what the chip has reduced."""
+    """A source with the operators that its programs were made of."""
     parts = custom_op.extract(model)
     names = [name for part in parts for name in (*part.inputs, *part.outputs)]
     return source.passed(preparing_for(source.graph, names))

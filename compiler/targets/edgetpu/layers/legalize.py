@@ -86,8 +86,8 @@ class Legalizer:
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
         rows: places of the inputs of several images, as one with the rows of all.
-        copies: places with the elements of others, by the name of the other and the shape in which
-            they lie as an image; the shape is empty for a vector.
+        copies: places with the same elements in another layout, by the place that they are copies
+            of and their shape as an image, which is empty for a vector.
         joined: vectors with the elements of several places, by the names of these.
     """
 

@@ -46,8 +46,8 @@ cannot be sliced from an image stay together: scores, exponentials and results o
 fit at the same time."""
 
 _MOST_AT_ONCE = 3 << 16
-"""Elements of matrices up to which functions are of all of them. One softmax of all takes fewer
-instructions than many; joining larger matrices takes more than that saves."""
+"""Elements of all matrices together up to which functions are computed for all of them at once. One
+softmax takes fewer instructions than many; joining larger matrices costs more than that saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,11 @@ class _Matrices:
         names: images [1,1,rows,columns] of one shape.
         height: rows of pixels of the images that they are views of.
         swapped: whether the value has them transposed.
-        whole: all matrices as one value [1,matrices,rows,columns], if there is that.
     """
 
     names: tuple[str, ...]
     height: int
     swapped: bool
-    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +127,11 @@ class _Work(Rewriter):
 
     Attributes:
         stacks: results that are matrices, by name.
+        wholes: for some of these, all matrices as one value [1,matrices,rows,columns].
     """
 
     stacks: dict[str, _Matrices] = field(default_factory=dict)
+    wholes: dict[str, str] = field(default_factory=dict)
 
     # --- nodes ---------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class _Work(Rewriter):
             return
         after = self.graph.type(node.outputs[0])
         if not stack.swapped and len(stack.names) > 1 and after.size <= _MOST_AT_ONCE:
-            self.stacks[node.outputs[0]] = self._at_once(node, stack)
+            self._at_once(node, stack)
             return
         parts = tuple(
             self.emit(
@@ -196,11 +196,11 @@ class _Work(Rewriter):
             )
             for part in stack.names
         )
-        self.stacks[node.outputs[0]] = replace(stack, names=parts, whole="")
+        self.stacks[node.outputs[0]] = replace(stack, names=parts)
 
-    def _at_once(self, node: Node, stack: _Matrices) -> _Matrices:
-        """A function of matrices, for all of them as an image, one below the other."""
-        whole = stack.whole or self._below_each_other(node.name, stack)
+    def _at_once(self, node: Node, stack: _Matrices) -> None:
+        """A function of matrices, computed for all of them together."""
+        whole = self.wholes.get(str(node.inputs[0])) or self._below_each_other(node.name, stack)
         type = replace(self.graph.type(node.outputs[0]), shape=self.graph.type(whole).shape)
         inputs = [whole, *node.inputs[1:]]
         whole = self.emit(node.name, node.op, inputs, type, node.attributes)
@@ -210,7 +210,8 @@ class _Work(Rewriter):
         for number in range(len(stack.names)):
             taken = StridedSliceAttributes((0, number, 0, 0), part, (1, 1, 1, 1))
             names.append(self.emit(node.name, "strided_slice", [whole], type, taken))
-        return replace(stack, names=tuple(names), whole=whole)
+        self.stacks[node.outputs[0]] = replace(stack, names=tuple(names))
+        self.wholes[node.outputs[0]] = whole
 
     def _below_each_other(self, origin: str, stack: _Matrices) -> str:
         """Matrices as one value [1,matrices,rows,columns]."""
@@ -263,7 +264,7 @@ class _Work(Rewriter):
             )
             if found is not None:
                 names = [self._applied(trace.between, one, product) for one in found.names]
-                return replace(found, names=tuple(names), whole="")
+                return replace(found, names=tuple(names))
         sizes = [self.graph.type(str(one)).size for one in (*product.inputs, *product.outputs)]
         return self._of_value(name, product) if max(sizes) > _MOST_TOGETHER else None
 
@@ -295,10 +296,10 @@ class _Work(Rewriter):
             return None
         plain = np.arange(size).reshape(numbers.shape[1:])
         if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
-            return replace(stack, names=names, whole="")
+            return replace(stack, names=names)
         plain = np.arange(size).reshape(numbers.shape[:0:-1]).T
         if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
-            return replace(stack, names=names, swapped=not stack.swapped, whole="")
+            return replace(stack, names=names, swapped=not stack.swapped)
         return None
 
     def _of_image(self, root: str, numbers: Numbers) -> _Matrices | None:
@@ -371,7 +372,7 @@ class _Work(Rewriter):
             self._reshape(origin, one, (1, stack.height, width, columns)) for one in stack.names
         ]
         whole = replace(after, shape=(1, count * stack.height, width, columns))
-        joined = stack.whole or self._joined(origin, parts, whole, 1)
+        joined = self.wholes.get(name) or self._joined(origin, parts, whole, 1)
         if stack.swapped:
             joined = self._reshape(origin, joined, (1, count, rows, columns))
             turned = replace(after, shape=(1, count, columns, rows))

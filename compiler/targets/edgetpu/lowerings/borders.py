@@ -1,9 +1,9 @@
 """Borders of tensors that are no images, as borders of images.
 
-Convolutions over time have borders too, in front only if they are causal, and their tensors have
-three axes. The same elements are an image with a border: axes of one element say nothing, and
-neighbouring axes without a border are one axis. Where a convolution reads the result as an image
-afterwards, it reads that image, so that its windows reach over the border and nothing moves.
+Convolutions over time pad tensors of three axes, only in front if they are causal. These become
+images: axes of extent 1 are dropped, and neighbouring axes without a border are merged. If a
+convolution reads the padded tensor as an image, it reads this one, so that its windows reach over
+the border and nothing moves.
 """
 
 from __future__ import annotations
@@ -37,12 +37,7 @@ def padded_images(graph: Graph) -> Rewritten:
         graph: the graph; it stays as it is, and is the result if it has no other borders.
     """
     nodes = [node for node in graph.nodes() if node.op == "pad" and _axes_of(graph, node)]
-    if not nodes:
-        return Rewritten(graph)
-    work = _Work(graph.copy())
-    for node in nodes:
-        work.pad_image(node)
-    return work.finished()
+    return _Work.applied(graph, nodes)
 
 
 def _axes_of(graph: Graph, node: Node) -> tuple[_Axis, ...]:
@@ -66,7 +61,7 @@ def _axes_of(graph: Graph, node: Node) -> tuple[_Axis, ...]:
 class _Work(Rewriter):
     """A graph whose borders become those of images one by one."""
 
-    def pad_image(self, node: Node) -> None:
+    def rewrite(self, node: Node) -> None:
         """Put the border of an image in the place of another one."""
         graph, source, (result,) = self.graph, str(node.inputs[0]), node.outputs
         axes, a = _axes_of(graph, node), node.attributes
@@ -80,11 +75,8 @@ class _Work(Rewriter):
         outer = graph.type(result).with_shape((1, *sizes))
         padded = self.emit(node.name, "pad", [image], outer, border)
         for reader in graph.consumers(result):
-            (made,) = reader.outputs if reader.op == "reshape" else (result,)
-            if graph.type(made) == outer and made not in graph.outputs:
+            made = reader.outputs[0]
+            if reader.op == "reshape" and graph.type(made) == outer and made not in graph.outputs:
                 graph.replace_uses(made, padded)
-        graph.remove(node.name)
-        name = graph.fresh(f"{node.name}/reshape")
         own = ReshapeAttributes(graph.type(result).shape)
-        graph.add_node(Node(name, "reshape", (padded,), (result,), own))
-        self.origins[name] = node.name
+        self.put_in_place(node, "reshape", [padded], own)

@@ -1,8 +1,8 @@
-"""Operators of two operands on tensors of many axes, as those of images.
+"""Operators of two operands on tensors of many axes, as operators on images.
 
-Neighbouring axes are one where both operands have all elements, or where the same operand has one
-element that is repeated. A normalization in groups has its mean for each group of channels, which
-is repeated for the channels beforehand, so that images stay where they are.
+Neighbouring axes are merged if both operands have all of their elements, or if the same operand is
+repeated along them. Group normalization has one mean per group of channels; it is repeated for the
+channels beforehand, so that the image stays where it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes, Shape
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
@@ -23,8 +23,6 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_CHANNELS = 2048
 """Most elements of an operand that are repeated for the sake of fewer axes."""
-
-Shape = tuple[int, ...]
 
 
 def fold_axes(legalizer: Legalizer, call: Call) -> None:

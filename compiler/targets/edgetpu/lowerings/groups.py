@@ -29,13 +29,7 @@ def ungrouped(graph: Graph) -> Rewritten:
     Args:
         graph: the graph; it stays as it is, and is the result if it has no such convolutions.
     """
-    nodes = [node for node in graph.nodes() if _is_grouped(graph, node)]
-    if not nodes:
-        return Rewritten(graph)
-    work = _Work(graph.copy())
-    for node in nodes:
-        work.divide(node)
-    return work.finished()
+    return _Work.applied(graph, [node for node in graph.nodes() if _is_grouped(graph, node)])
 
 
 def _is_grouped(graph: Graph, node: Node) -> bool:
@@ -74,7 +68,7 @@ def _bundles(count: int, depth: int, outputs: int) -> list[range]:
 class _Work(Rewriter):
     """A graph whose convolutions lose their groups one by one."""
 
-    def divide(self, node: Node) -> None:
+    def rewrite(self, node: Node) -> None:
         """Put plain convolutions in the place of one in groups."""
         graph, (result,) = self.graph, node.outputs
         filters, bias = graph.value(str(node.inputs[1])), _bias(graph, node)
@@ -106,11 +100,7 @@ class _Work(Rewriter):
                 return
             part = _narrowed(graph.type(result), made)
             parts.append(self.emit(node.name, "conv_2d", operands, part, node.attributes))
-        joined = ConcatenationAttributes(3)
-        graph.remove(node.name)
-        name = graph.fresh(f"{node.name}/concatenation")
-        graph.add_node(Node(name, "concatenation", tuple(parts), (result,), joined))
-        self.origins[name] = node.name
+        self.put_in_place(node, "concatenation", parts, ConcatenationAttributes(3))
 
     def slice_of(self, node: Node, channels: range) -> str:
         """Some channels of what a node reads; a border is added to the slice instead."""

@@ -280,14 +280,11 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
             after = call.result.type
             result = call.result
             rows = len(after.shape) != IMAGE_RANK or after.shape[0] != 1
-            if rows and _lies_in_rows(legalizer, call):
+            if rows and (_lies_in_rows(legalizer, call) or not _in_blocks(legalizer, call)):
                 fold_axes(legalizer, call)
                 return
             if _in_blocks(legalizer, call):
                 values = tuple(_whole(value, after) for value in values)
-            elif rows:
-                fold_axes(legalizer, call)
-                return
             else:
                 found = {value.name: _as_image(legalizer, value) for value in values}
                 values = tuple(found[value.name] for value in values)

@@ -70,34 +70,23 @@ def as_integers(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pa
         node.name: node.op for node in graph.nodes()
     }:
         return ()
-    left = frozenset[str]()
-    while True:
-        whole = run_passes(fused, [ComputeReals(left)])
-        found = _stranded(whole, divide(whole, options, costs)[1])
-        if not found:
-            return (fusing(), ComputeReals(left)) if left else (fusing(),)
-        left |= found
+    passes: list[Pass] = [fusing()]
+    while more := returned(fused, divide(fused, options, costs)[1]):
+        fused = run_passes(fused, more)
+        passes += more
+    return tuple(passes)
 
 
 def returned(graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
-    """The passes after which what is on the host after all computes on real numbers again.
+    """The passes after which operators on the host compute on real numbers, if TFLite has to.
+
+    TFLite has no kernels for some of those that were to compute on integers on the chip.
 
     Args:
         graph: the model, as programs were made of it.
         placements: where its nodes run.
     """
-    found = _stranded(graph, placements)
-    return (ComputeReals(found),) if found else ()
-
-
-def _stranded(graph: Graph, placements: Sequence[Placement]) -> frozenset[str]:
-    """Nodes on the host that compute on integers, for which TFLite has no kernel.
-
-    Args:
-        graph: the model.
-        placements: where its nodes run.
-    """
-    return frozenset(
+    found = frozenset(
         node.name
         for placement in placements
         if placement.target != NAME
@@ -106,3 +95,4 @@ def _stranded(graph: Graph, placements: Sequence[Placement]) -> frozenset[str]:
         and graph.type(node.outputs[0]).is_quantized
         and not _has_kernel(graph, node)
     )
+    return (ComputeReals(found),) if found else ()

@@ -1,7 +1,7 @@
 """What does a model become before it is divided?
 
-More of it can be on the chip, and less leaves it. A source becomes the same when its programs are
-known.
+More of it runs on the chip, and less leaves it. To find the operators that a program computes, its
+source is prepared in the same way.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ def preparing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass
         costs: what decides which operators go to the chip; None to map all that can be mapped.
     """
     passes = as_integers(graph, options, costs)
-    return (*passes, *reducing(run_passes(graph, passes), options, costs))
+    prepared = run_passes(graph, passes) if passes else graph
+    return (*passes, *reducing(prepared, options, costs))
 
 
 def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
-    """The passes after which what programs compute of a source is as it was when they were made.
+    """The passes after which a source has the operators that its programs were made of.
 
     Args:
         graph: the source of compiled programs.

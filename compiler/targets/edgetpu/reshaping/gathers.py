@@ -1,6 +1,6 @@
 """Elements of a tensor along its axes, in another order or several times.
 
-Gathers by known indices say which; mirrored borders, repetitions and reversals are such gathers.
+These are gathers by known indices. Mirrored borders, repetitions and reversals are made of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fitzroy.compiler.ops.arrangement import (
     TileAttributes,
 )
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.ops.shape import GatherAttributes
+from fitzroy.compiler.ops.shape import GatherAttributes, Shape
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
@@ -45,7 +45,7 @@ def _known(call: Call) -> list[int] | None:
 
 @requires("gather")
 def _known_indices(call: Call) -> Iterator[Reject]:
-    """Addresses are those of the program."""
+    """The program has the addresses of what it copies."""
     if _known(call) is None:
         yield refused(call, "takes elements by indices that are computed")
     elif call.attributes(GatherAttributes).batch:
@@ -66,6 +66,14 @@ def _finish(rewriting: Rewriting, name: str) -> None:
 def _is_image(call: Call) -> bool:
     shape = call.type().shape
     return len(shape) == IMAGE_RANK and shape[0] == 1
+
+
+def _gathered(rewriting: Rewriting, name: str, axis: int, indices: Sequence[int]) -> str:
+    """Append a gather along an axis; returns the name of its result."""
+    type = rewriting.graph.type(name)
+    shape = (*type.shape[:axis], len(indices), *type.shape[axis + 1 :])
+    known = rewriting.graph.add_constant(f"{name}/indices", np.array(indices, np.int32))
+    return rewriting.emit("gather", [name, known], type.with_shape(shape), GatherAttributes(axis))
 
 
 @legalizes("gather")
@@ -96,11 +104,14 @@ def _gather(legalizer: Legalizer, call: Call) -> None:
         taken = picked(rewriting, image, indices, type)
     else:
         image = rewriting.reshape(name, (1, outer, count, inner))
-        type = before.with_shape((1, outer, len(indices), inner))
-        known = rewriting.graph.add_constant(f"{name}/indices", np.array(indices, np.int32))
-        taken = rewriting.emit("gather", [image, known], type, GatherAttributes(_COLUMNS))
+        taken = _gathered(rewriting, image, _COLUMNS, indices)
     _finish(rewriting, taken)
     rewriting.run(legalizer)
+
+
+def _with_rank(shape: Shape, rank: int) -> Shape:
+    """A shape with axes of extent 1 in front."""
+    return (1,) * (rank - len(shape)) + shape
 
 
 def _mirrored(call: Call) -> list[list[int]]:
@@ -120,11 +131,8 @@ def _tiled(call: Call) -> list[list[int]]:
 
 def _broadcast(call: Call) -> list[list[int]]:
     after = call.result.type.shape
-    before = (1,) * (len(after) - len(call.type().shape)) + call.type().shape
-    return [
-        [*range(size)] if size == wanted else [0] * wanted
-        for size, wanted in zip(before, after, strict=True)
-    ]
+    pairs = zip(_with_rank(call.type().shape, len(after)), after, strict=True)
+    return [[*range(size)] if size == wanted else [0] * wanted for size, wanted in pairs]
 
 
 def _reversed(call: Call) -> list[list[int]]:
@@ -150,20 +158,14 @@ _CHOICES: dict[str, Callable[[Call], list[list[int]]]] = {
 def _choose(legalizer: Legalizer, call: Call) -> None:
     chosen = _CHOICES[call.node.op](call)
     rewriting, name = Rewriting.of(legalizer, call), call.node.inputs[0] or ""
-    missing = len(chosen) - len(call.type().shape)
-    before = (1,) * missing + call.type().shape
+    before = _with_rank(call.type().shape, len(chosen))
     axes = [axis for axis, places in enumerate(chosen) if places != [*range(before[axis])]]
-    if not missing and _is_image(call) and {_ROWS, _COLUMNS}.issuperset(axes):
+    if before == call.type().shape and _is_image(call) and {_ROWS, _COLUMNS}.issuperset(axes):
         _take(legalizer, call, chosen[_ROWS], chosen[_COLUMNS])
         return
     name = rewriting.reshape(name, before)
     for axis in axes:
-        sizes = [*rewriting.graph.type(name).shape]
-        sizes[axis] = len(chosen[axis])
-        known = np.array(chosen[axis], np.int32)
-        indices = rewriting.graph.add_constant(f"{call.node.name}/indices", known)
-        type = call.type().with_shape(tuple(sizes))
-        name = rewriting.emit("gather", [name, indices], type, GatherAttributes(axis))
+        name = _gathered(rewriting, name, axis, chosen[axis])
     _finish(rewriting, name)
     rewriting.run(legalizer)
 

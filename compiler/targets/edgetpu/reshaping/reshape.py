@@ -264,7 +264,7 @@ def as_vector(legalizer: Legalizer, name: str) -> str:
         result = unused_name(f"{place}.vector", legalizer.graph.values, legalizer.types)
         legalizer.types[result] = type
         move(legalizer, ToVector, result, place, result)
-        legalizer.copies[place, ()], legalizer.copies[result, type.shape] = result, place
+        _remember(legalizer, result, place)
     return legalizer.copies[place, ()]
 
 
@@ -281,8 +281,14 @@ def as_image_of(legalizer: Legalizer, name: str, shape: tuple[int, ...], result:
         image = unused_name(result, legalizer.graph.values, legalizer.types)
         legalizer.types[image] = legalizer.type(name).with_shape(shape)
         move(legalizer, ToImage, image, name, image)
-        legalizer.copies[name, shape], legalizer.copies[image, ()] = image, name
+        _remember(legalizer, name, image)
     return legalizer.copies[name, shape]
+
+
+def _remember(legalizer: Legalizer, vector: str, image: str) -> None:
+    """Note that a vector and an image have the same elements."""
+    legalizer.copies[image, ()] = vector
+    legalizer.copies[vector, legalizer.type(image).shape] = image
 
 
 def move(legalizer: Legalizer, kind: type[_Reshape], name: str, source: str, result: str) -> None:

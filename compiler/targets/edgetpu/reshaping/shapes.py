@@ -415,9 +415,9 @@ def _channels_of_parts(
     legalizer.views[value.name] = tuple(places)
 
 
-def _images_of(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
-    """The images whose pixels, one after the other, are an operand; none if it lies otherwise."""
-    name, channels = call.node.inputs[0] or "", call.type().shape[-1]
+def _images_of(legalizer: Legalizer, call: Call, channels: int) -> tuple[str, ...]:
+    """The images whose pixels are an operand's runs of so many elements; none if there are none."""
+    name = call.node.inputs[0] or ""
     parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
     return parts if are_images(legalizer, parts, channels) else ()
 
@@ -442,8 +442,11 @@ def _boxes(
     Raises:
         UnsupportedError: neither can be.
     """
-    parts, rows = _images_of(legalizer, call), call.type().shape[:-1]
-    apart = set(stride) == {1} and all(value.type.shape[:-1] == rows for value in call.outputs)
+    *rows, channels = call.type().shape
+    parts = _images_of(legalizer, call, channels)
+    apart = set(stride) == {1} and all(
+        value.type.shape[:-1] == tuple(rows) for value in call.outputs
+    )
     whole = legalizer.split() if parts and apart else legalizer
     try:
         for index, begin in enumerate(begins):
@@ -469,9 +472,10 @@ def split_begins(call: Call) -> list[list[int]]:
 def _runs_of_rows(
     legalizer: Legalizer, call: Call, begins: Sequence[Sequence[int]], stride: Sequence[int]
 ) -> bool:
-    """Cut an axis and those after it from rows of all their elements, if pixels are such rows.
+    """Cut an axis, if it and those after it are a row of elements in each pixel of an image.
 
-    The parts of an attention that are split from one product have axes for part, head and channel.
+    Queries, keys and values that are split from one product have axes for part, head and channel,
+    which are the channels of the product.
 
     Returns:
         Whether it did.
@@ -482,13 +486,10 @@ def _runs_of_rows(
         return False
     (axis,) = cut
     each, row = math.prod(shape[axis + 1 :]), math.prod(shape[axis:])
-    name = call.node.inputs[0] or ""
-    parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
-    lies_so = bool(parts) and are_images(legalizer, parts, row)
-    if each == 1 or not (lies_so or len(shape) > IMAGE_RANK):
+    if each == 1 or not (len(shape) > IMAGE_RANK or _images_of(legalizer, call, row)):
         return False
     rewriting = Rewriting.of(legalizer, call)
-    rows = rewriting.reshape(name, (1, math.prod(shape[:axis]), row))
+    rows = rewriting.reshape(call.node.inputs[0] or "", (1, math.prod(shape[:axis]), row))
     for begin, value in zip(begins, call.outputs, strict=True):
         count = each * value.type.shape[axis]
         part = rewriting.slice(rows, 2, each * begin[axis], count)
@@ -509,17 +510,16 @@ def _split(legalizer: Legalizer, call: Call) -> None:
 
 
 def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
-    """Make an image of some rows of another, if they are rows [n,c] of a value [1,m,n,c] of it.
+    """Cut rows of a value [1,m,n,c] from the image that it is a view of, if they are rows there.
 
     Returns:
         Whether it did.
     """
-    a, name, after = call.attributes(StridedSliceAttributes), call.node.inputs[0] or "", call.result
-    before = call.type()
+    a, before, after = call.attributes(StridedSliceAttributes), call.type(), call.result
     if len(before.shape) != IMAGE_RANK or before.shape[0] != 1 or set(a.stride) != {1}:
         return False
-    parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
-    if len(parts) != 1 or not are_images(legalizer, parts, before.shape[-1]):
+    parts = _images_of(legalizer, call, before.shape[-1])
+    if len(parts) != 1:
         return False
     _, _, width, channels = legalizer.type(parts[0]).shape
     each, rest = divmod(before.shape[2], width)

@@ -155,7 +155,9 @@ def _concatenation(legalizer: Legalizer, call: Call) -> None:
 
 
 def _below_each_other(legalizer: Legalizer, call: Call) -> bool:
-    """Make an image of others, if rows of pixels [1,1,n,c] are joined that lie as these.
+    """Join values [1,1,n,c] as rows, if they are views of images of one shape.
+
+    The images are stacked as they lie, and the result is a view of the stack.
 
     Returns:
         Whether it did.
