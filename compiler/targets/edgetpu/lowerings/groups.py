@@ -12,14 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from fitzroy.base.types import Array, Quantization, TensorType
-from fitzroy.compiler.ir import Graph, Node, Value
-from fitzroy.compiler.ops.shape import (
-    ConcatenationAttributes,
-    PadAttributes,
-    StridedSliceAttributes,
+from fitzroy.base.types import Array, Quantization
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes
+from fitzroy.compiler.passes.rewritten import Rewritten
+from fitzroy.compiler.targets.edgetpu.lowerings.some_channels import (
+    ChannelRewriter,
+    bias_of,
+    narrowed,
+    some,
 )
-from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, WORD
 
 
@@ -36,15 +38,10 @@ def _is_grouped(graph: Graph, node: Node) -> bool:
     """Whether a node is a quantized convolution in groups, whose filter is known."""
     if node.op != "conv_2d":
         return False
-    filters, bias = graph.value(str(node.inputs[1])), _bias(graph, node)
+    filters, bias = graph.value(str(node.inputs[1])), bias_of(graph, node)
     known = filters.is_constant and (bias is None or bias.is_constant)
     quantized = filters.type.quantization is not None
     return known and quantized and filters.type.shape[3] != _depth(graph, node)
-
-
-def _bias(graph: Graph, node: Node) -> Value | None:
-    name = node.inputs[2] if len(node.inputs) > 2 else None
-    return None if name is None else graph.value(name)
 
 
 def _depth(graph: Graph, node: Node) -> int:
@@ -65,13 +62,13 @@ def _bundles(count: int, depth: int, outputs: int) -> list[range]:
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-class _Work(Rewriter):
+class _Work(ChannelRewriter):
     """A graph whose convolutions lose their groups one by one."""
 
     def rewrite(self, node: Node) -> None:
         """Put plain convolutions in the place of one in groups."""
         graph, (result,) = self.graph, node.outputs
-        filters, bias = graph.value(str(node.inputs[1])), _bias(graph, node)
+        filters = graph.value(str(node.inputs[1]))
         quantization = filters.type.quantization
         assert filters.data is not None, "grouped convolutions have known filters"
         assert quantization is not None, "which are quantized"
@@ -82,23 +79,18 @@ class _Work(Rewriter):
         parts = []
         for bundle in bundles:
             made = range(bundle.start * outputs, bundle.stop * outputs)
-            own = _some(quantization, made)
+            own = some(quantization, made)
             operands: list[str | None] = [
                 self.slice_of(node, range(bundle.start * depth, bundle.stop * depth)),
                 graph.add_constant(
                     filters.name, _dense(filters.data[made.start : made.stop], bundle, own), own
                 ),
+                *self.biases(node, made),
             ]
-            if bias is not None:
-                assert bias.data is not None
-                data = np.broadcast_to(bias.data.reshape(-1), channels)[made.start : made.stop]
-                scales = bias.type.quantization
-                kept = None if scales is None else _some(scales, made)
-                operands.append(graph.add_constant(bias.name, data, kept))
             if len(bundles) == 1:
                 graph.update(replace(node, inputs=tuple(operands)))
                 return
-            part = _narrowed(graph.type(result), made)
+            part = narrowed(graph.type(result), made)
             parts.append(self.emit(node.name, "conv_2d", operands, part, node.attributes))
         self.put_in_place(node, "concatenation", parts, ConcatenationAttributes(3))
 
@@ -112,19 +104,8 @@ class _Work(Rewriter):
         if padding is None or not isinstance(a, PadAttributes) or a.before[3] or a.after[3]:
             return self.slice(node, name, channels)
         inner = self.slice(node, str(padding.inputs[0]), channels)
-        type = _narrowed(graph.type(name), channels)
+        type = narrowed(graph.type(name), channels)
         return self.emit(node.name, padding.op, [inner, *padding.inputs[1:]], type, a)
-
-    def slice(self, node: Node, name: str, channels: range) -> str:
-        """Append a slice of some channels."""
-        type = _narrowed(self.graph.type(name), channels)
-        taken = StridedSliceAttributes((0, 0, 0, channels.start), type.shape, (1, 1, 1, 1))
-        return self.emit(node.name, "strided_slice", [name], type, taken)
-
-
-def _narrowed(type: TensorType, channels: range) -> TensorType:
-    """The type of some channels of an image."""
-    return type.with_shape((*type.shape[:3], len(channels)))
 
 
 def _dense(filters: Array, bundle: range, quantization: Quantization) -> Array:
@@ -138,15 +119,3 @@ def _dense(filters: Array, bundle: range, quantization: Quantization) -> Array:
         own = slice(group * outputs, (group + 1) * outputs)
         dense[own, ..., group * depth : (group + 1) * depth] = filters[own]
     return dense
-
-
-def _some(quantization: Quantization, channels: range) -> Quantization:
-    """The quantization of some output channels."""
-    if quantization.is_per_tensor:
-        return quantization
-    chosen = slice(channels.start, channels.stop)
-    return replace(
-        quantization,
-        scale=quantization.scale[chosen],
-        zero_point=quantization.zero_point[chosen],
-    )

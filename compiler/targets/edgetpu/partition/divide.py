@@ -48,7 +48,7 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
     The rules of the target come first and give every reason. What passes them is legalized, which
     shows what depends on the nodes before; that gives one.
     """
-    apart = rewritten(graph)
+    apart = rewritten(graph, options)
     legalizer, found = Legalizer(apart.graph, options), dict[str, Rejects]()
     for node in apart.graph.nodes():
         call, origin = Call.of(apart.graph, node), apart.origins.get(node.name, node.name)
@@ -193,7 +193,7 @@ def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     Raises:
         UnsupportedError: a node has no lowering.
     """
-    apart = rewritten(graph)
+    apart = rewritten(graph, options)
     legalizer = Legalizer(apart.graph, options)
     legalizer.run(apart.origins)
     found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}

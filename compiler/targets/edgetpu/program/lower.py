@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -28,6 +29,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, R
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
+from fitzroy.compiler.targets.edgetpu.lowerings.channels_in_turn import channels_in_turn
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -133,21 +135,23 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
     Raises:
         UnsupportedError: a node has no lowering.
     """
-    whole = rewritten(graph)
+    whole = rewritten(graph, options)
     legalizer = Legalizer(whole.graph, options)
     legalizer.run(whole.origins)
     send_densely(legalizer)
     return host_layers.layered(legalizer)
 
 
-def rewritten(graph: Graph) -> Rewritten:
+def rewritten(graph: Graph, options: Options) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
     It computes no pixels that nothing reads, products of matrices read parts of images,
-    convolutions have no groups, and borders are those of images.
+    convolutions have no groups, borders are those of images, and those of depthwise convolutions
+    fit, some channels at a time.
     """
     parts = Rewritten(graph).then(read_pixels).then(taken_apart)
-    return parts.then(padded_images).then(ungrouped)
+    whole = parts.then(padded_images).then(ungrouped)
+    return whole.then(partial(channels_in_turn, narrow_bytes=options.narrow_bytes))
 
 
 def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
