@@ -26,9 +26,12 @@ from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.fitting import narrow
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.spilling import spilled
-from fitzroy.compiler.targets.edgetpu.fitting.strip_search import MANY_LAYERS, MOST_LAYERS
+from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
+    MANY_LAYERS,
+    MOST_LAYERS,
+    Search,
+)
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep
-from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import GlobalAverage
@@ -392,11 +395,11 @@ def test_strips_are_searched_once_for_every_image_that_waits(
     layered = legalized(unet((64, 64), 4, 4, "resize_nearest_neighbor", I8))
     tight = replace(layered, options=Options(narrow_bytes=1300))
     tried = []
-    search = narrow._cheapest
+    cheapest = narrow._cheapest
 
-    def counted(layered: Layered, most: int) -> Arrangement | Refused:
-        tried.append(most)
-        return search(layered, most)
+    def counted(search: Search) -> Arrangement | Refused:
+        tried.append(search.most)
+        return cheapest(search)
 
     monkeypatch.setattr(narrow, "_cheapest", counted)
     monkeypatch.setattr(narrow, "_SHORT_TRIES", tries)
@@ -412,13 +415,13 @@ def test_no_more_images_wait_once_short_segments_fit(monkeypatch: pytest.MonkeyP
     """Whether long ones fit or not."""
     layered = legalized(unet((64, 64), 4, 4, "resize_nearest_neighbor", I8))
     tight = replace(layered, options=Options(narrow_bytes=2600))
-    search, kept = narrow._cheapest, list[int]()
+    cheapest, kept = narrow._cheapest, list[int]()
 
-    def short_only(layered: Layered, most: int) -> Arrangement | Refused:
-        if most == MANY_LAYERS:
+    def short_only(search: Search) -> Arrangement | Refused:
+        if search.most == MANY_LAYERS:
             return Refused([], "no room")
-        kept.append(sum(isinstance(layer, Keep) for layer in layered.layers))
-        return search(layered, most)
+        kept.append(sum(isinstance(layer, Keep) for layer in search.layered.layers))
+        return cheapest(search)
 
     monkeypatch.setattr(narrow, "_cheapest", short_only)
     found = sum(isinstance(layer, Keep) for layer in arranged(tight).layered.layers)

@@ -225,12 +225,12 @@ def test_order_counts_where_it_changes_what_is_missing() -> None:
     kind = graph.type(graph.inputs[0]).with_shape((1, 16, 400, 4))
     graph.outputs.append(sigmoid(graph, graph.add_input("large", kind)))
     layered = replace(legalized(graph), options=Options(narrow_bytes=400))
-    found = narrow._reordered(layered)
+    found = narrow._reordered(narrow._search(layered))
     assert found is not None
     before, after = (Search.of(Schedule.of(each)).taken() for each in (layered, found))
     assert max(before) == max(after)
     assert sum(nbytes > 400 for nbytes in after) < sum(nbytes > 400 for nbytes in before)
-    assert narrow._reordered(found) is None
+    assert narrow._reordered(narrow._search(found)) is None
 
 
 # --- images that make room -----------------------------------------------------------------------
@@ -264,11 +264,12 @@ def test_what_can_be_computed_again_comes_before_smaller_images() -> None:
     graph = unet((48, 48), 3, 4, "resize_nearest_neighbor", DType.INT8)
     layered = compacted(replace(legalized(graph), options=Options(narrow_bytes=nbytes)))
     assert layered is not None
-    refusal = narrow._fitted(layered, 1)
+    search = narrow._search(layered)
+    refusal = narrow._fitted(search, 1)
     assert isinstance(refusal, NoStrips)
-    missing = narrow._search(layered).missing(refusal.layer, nbytes)
+    missing = search.missing(refusal.layer, nbytes)
     assert spilling.sufficient(layered, refusal.layer, missing).waiting is not None
-    assert narrow._ways(layered, refusal).computing is not None
+    assert narrow._ways(search, refusal).computing is not None
 
 
 def test_no_image_waits_if_none_makes_enough_room() -> None:

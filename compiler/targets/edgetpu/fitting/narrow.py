@@ -93,45 +93,48 @@ def _relieved(
     """
     # Where it leads elsewhere, the order has been chosen before.
     branch, times, ordered = None, int(again), again
-    found = _fitted(layered, times)
+    search = _search(layered)
+    found = _fitted(search, times)
     while isinstance(found, Refused):
         relieved = host_layers.compacted(layered)
         if relieved is None and not ordered:
-            ordered, relieved = True, _reordered(layered)
+            ordered, relieved = True, _reordered(search)
         if relieved is None:
-            ways = _ways(layered, found)
+            ways = _ways(search, found)
             relieved = ways.fastest if again else ways.waiting
             branch = branch or ways.computing
-        relieved = relieved or _interrupted(layered)
+        relieved = relieved or _interrupted(search)
         if relieved is None:
             break
         layered, times = relieved, times + 1
-        found = _fitted(layered, times)
+        search = _search(layered)
+        found = _fitted(search, times)
     return found, branch
 
 
-def _reordered(layered: Layered) -> Layered | None:
+def _reordered(search: Search) -> Layered | None:
     """The layers in an order in which they lack less memory, if there is."""
-    found = ordering.depth_first(layered)
-    return found if _missing(found) < _missing(layered) else None
+    found = ordering.depth_first(search.layered)
+    return found if _missing(_search(found)) < _missing(search) else None
 
 
-def _missing(layered: Layered) -> tuple[int, int]:
+def _missing(search: Search) -> tuple[int, int]:
     """Bytes that a layer without strips lacks at most, and those that all layers lack together."""
-    missing = [
-        max(0, nbytes - layered.options.narrow_bytes) for nbytes in _search(layered).taken()[1:]
-    ]
+    layered = search.layered
+    missing = [max(0, nbytes - layered.options.narrow_bytes) for nbytes in search.taken()[1:]]
     layers = zip(layered.layers, missing, strict=True)
     return max((nbytes for layer, nbytes in layers if not layer.strips), default=0), sum(missing)
 
 
-def _ways(layered: Layered, refusal: Refused) -> spilling.Ways:
+def _ways(search: Search, refusal: Refused) -> spilling.Ways:
     """Ways to make room for what does not fit."""
+    layered = search.layered
     lacking = refusal.tensor if isinstance(refusal, _NoAddress) else ""
     ways = spilling.spilled(layered, lacking=lacking)
     # What is computed again makes the most room without a byte that is sent.
     if isinstance(refusal, NoStrips) and ways.computing is None:
-        missing = _search(layered, MANY_LAYERS).missing(refusal.layer, layered.options.narrow_bytes)
+        longer = search.limited(MANY_LAYERS)
+        missing = longer.missing(refusal.layer, layered.options.narrow_bytes)
         smallest = spilling.sufficient(layered, refusal.layer, missing)
         return ways if smallest.waiting is None else smallest
     return ways
@@ -142,21 +145,21 @@ _SHORT_TRIES = 8
 search takes long, and no model is known in which short ones were the first to fit after that."""
 
 
-def _fitted(layered: Layered, times: int) -> Arrangement | Refused:
+def _fitted(search: Search, times: int) -> Arrangement | Refused:
     """Addresses for all tensors as they are, or what does not fit.
 
     Args:
-        layered: the layers.
+        search: the search in the layers.
         times: how often room was made in them. If it was, the faster of short and long segments is
             taken; after `_SHORT_TRIES`, short ones are tried only if long ones fit.
     """
     if not times:
-        found = _cheapest(layered, MOST_LAYERS)
-        return _cheapest(layered, MANY_LAYERS) if isinstance(found, Refused) else found
-    found = _cheapest(layered, MANY_LAYERS)
+        found = _cheapest(search.limited(MOST_LAYERS))
+        return _cheapest(search.limited(MANY_LAYERS)) if isinstance(found, Refused) else found
+    found = _cheapest(search.limited(MANY_LAYERS))
     if isinstance(found, Refused) and times > _SHORT_TRIES:
         return found
-    short = _cheapest(layered, MOST_LAYERS)
+    short = _cheapest(search.limited(MOST_LAYERS))
     if isinstance(found, Refused):
         return found if isinstance(short, Refused) else short
     return _faster(found, short)
@@ -184,13 +187,13 @@ class _NoAddress(Refused):
         self.tensor = tensor
 
 
-def _interrupted(layered: Layered) -> Layered | None:
+def _interrupted(search: Search) -> Layered | None:
     """The layers with an image that waits with the host where nothing else helps, if there is.
 
     If strips fit but tensors find no addresses, the image is chosen as if there were only as much
     narrow memory as strips no longer fit.
     """
-    search = _search(layered)
+    layered = search.layered
     for capacity in capacities(layered.options.narrow_bytes):
         reached = search.reached(capacity)
         if reached < len(layered.layers):
@@ -198,14 +201,9 @@ def _interrupted(layered: Layered) -> Layered | None:
     return None
 
 
-def _cheapest(layered: Layered, most: int) -> Arrangement | Refused:
-    """Addresses for all tensors with the cheapest strips and patches, or what does not fit.
-
-    Args:
-        layered: the layers.
-        most: layers of a chain that runs in strips at most.
-    """
-    finder = _search(layered, most)
+def _cheapest(finder: Search) -> Arrangement | Refused:
+    """Addresses for all tensors with the cheapest strips and patches, or what does not fit."""
+    layered = finder.layered
     refusals: list[Refused] = []
     found: dict[patch_choice.Overlap, Arrangement] = {}
     tried: list[list[Segment]] = []
@@ -277,9 +275,9 @@ def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement |
     return Arrangement(layered, schedule, patches, addresses.used, patches.cycles + others)
 
 
-def _search(layered: Layered, most: int = MOST_LAYERS) -> Search:
+def _search(layered: Layered) -> Search:
     """What finds the layers that run in strips, in layers of which none does yet."""
-    return Search.of(_adjusted(Schedule.of(layered)), most)
+    return Search.of(_adjusted(Schedule.of(layered)))
 
 
 def _adjusted(schedule: Schedule) -> Schedule:

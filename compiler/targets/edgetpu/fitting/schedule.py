@@ -30,6 +30,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     TiledAxis,
     Vector,
     alike,
+    needs_of,
     split,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
@@ -234,16 +235,16 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             continue
         shape = type.shape if len(type.shape) == 4 else (1, 1, 1, type.size)
         _, height, width, channels = shape
-        needed = [region[name] for region in regions if name in region]
-        rows, columns = [one for one, _ in needed], [one for _, one in needed]
+        read = [region[name] for region in regions if name in region]
+        rows, columns = [one for one, _ in read], [one for _, one in read]
         for reader, index in readers.get(name, []):
             if reader.makes_vector or reader.gathers or reader in stripped:
                 continue
             result = layered.type(reader.writes).shape
             divided = alike if reader.writes in doubled else split
             windows = reader.windows(index)
-            rows.append(tuple(map(windows[0].needs, divided(result[1], ROWS))))
-            columns.append(tuple(map(windows[1].needs, divided(result[2], COLUMNS))))
+            rows.append(needs_of(windows[0], divided(result[1], ROWS)))
+            columns.append(needs_of(windows[1], divided(result[2], COLUMNS)))
         division = alike if name in doubled else split
         found[name] = (Remote if layer.remote else Image)(
             name,

@@ -16,7 +16,6 @@ from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting import milestones
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import (
-    Intervals,
     Needs,
     Segment,
     Sharing,
@@ -35,6 +34,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     ROWS,
     WORD,
     Image,
+    Intervals,
     Placed,
     Remote,
     round_up,
@@ -188,13 +188,8 @@ class Search:
     _shared: dict[Segment, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schedule: Schedule, most: int = MOST_LAYERS) -> Search:
-        """A search in all layers, from a schedule of them without strips.
-
-        Args:
-            schedule: the schedule.
-            most: layers of a segment at most.
-        """
+    def of(cls, schedule: Schedule) -> Search:
+        """A search in all layers, from a schedule of them without strips."""
         layered = schedule.layered
         readers: dict[str, list[int]] = {}
         for number, layer in enumerate(layered.layers):
@@ -205,7 +200,14 @@ class Search:
         ]
         computing = [0.0 if step.layer.remote else step.cycles for step in schedule.steps]
         later = [*accumulate(reversed(computing), initial=0.0)][::-1]
-        return cls(layered, schedule.lives, schedule.scratch, readers, depths, later, most)
+        return cls(layered, schedule.lives, schedule.scratch, readers, depths, later)
+
+    def limited(self, most: int) -> Search:
+        """The search for segments of so many layers at most.
+
+        It shares what is known of strips and of what lives around them.
+        """
+        return replace(self, most=most)
 
     def widened(self, tensors: Mapping[str, Placed]) -> Search | None:
         """The search in images with the windows of others; None if these are no wider.
@@ -427,12 +429,15 @@ class Search:
         receive, *others = self.layered.layers[first:end]
         if not others or not receive.received or any(layer.remote for layer in others):
             return
-        around = self.around(first + 1, end)
-        room, height = capacity - around.nbytes, self.layered.type(others[-1].writes).shape[1]
+        room = capacity - self.around(first + 1, end).nbytes
+        if self.scratch[first + 1] > room:
+            return
+        most = self.layered.type(others[-1].writes).shape[1] // ROWS
         for count in self.layered.options.search.strips:
-            parts = [self.part(end, count, 1, number, 0) for number in _some(count)]
-            peak = max(self.scratch[first + 1], *[part.peak(first + 1) for part in parts])
-            if count <= height // ROWS and peak <= room:
+            if count <= most and all(
+                self.part(end, count, 1, number, 0).peak(first + 1) <= room
+                for number in _some(count)
+            ):
                 segment = Segment(first, end, count, arriving=True)
                 yield self.overlapped(segment) - self.one_by_one(segment), segment
 
@@ -551,7 +556,10 @@ class Search:
             result = around.tensors[self.layered.layers[segment.end - 1].writes]
             assert isinstance(source, Image)
             assert isinstance(result, Image)
-            both = Sharing(source, result, turns(self.layered, segment)).nbytes
+            strips = [
+                self.needs(segment.end, 0, segment.strips, strip) for strip in range(segment.strips)
+            ]
+            both = Sharing(source, result, turns(segment, strips)).nbytes
             self._shared[segment] = around.nbytes - source.nbytes - result.nbytes + both
         return self._shared[segment]
 

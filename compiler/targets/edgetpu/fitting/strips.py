@@ -24,16 +24,14 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Changes,
     Image,
     Interval,
+    Intervals,
     Placed,
     TiledAxis,
-    Window,
     hull,
+    needs_of,
     split,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
-
-Intervals = tuple[Interval, ...]
-"""Of every tile along an axis."""
 
 Region = tuple[Intervals, Intervals]
 """Rows and columns of an image on every tile; they may overlap, and lie in its padding."""
@@ -130,6 +128,7 @@ class Needs:
     _made: list[Intervals] = field(default_factory=list)
     _inside: list[Intervals] = field(default_factory=list)
     _read: list[dict[str, Intervals]] = field(default_factory=list)
+    _last: dict[str, Intervals] = field(default_factory=dict)
 
     def made(self, number: int) -> Intervals:
         """The intervals that a layer computes, padding included."""
@@ -167,64 +166,52 @@ class Needs:
         layer = self.layered.layers[number]
         extent = self.layered.type(layer.writes).shape[1 + self.axis]
         made = self._owned(number, extent)
-        for reads in reversed(self._read):
-            if layer.writes in reads:
-                made = hulls(made, reads[layer.writes])
-                break
-        inside = tuple(_clipped(interval, extent) for interval in made)
-        found: dict[str, Intervals] = {}
+        if layer.writes in self._last:
+            made = hulls(made, self._last[layer.writes])
+        inside = _clipped(made, extent)
         for index, name in enumerate(layer.reads):
-            own = _needs(layer.windows(index)[self.axis], inside)
-            before = found.get(name) or self.read(number + 1, name)
-            found[name] = own if before is _NOTHING else hulls(before, own)
+            own = needs_of(layer.windows(index)[self.axis], inside)
+            before = self._last.get(name)
+            self._last[name] = own if before is None else hulls(before, own)
         self._made.append(made)
         self._inside.append(inside)
-        self._read.append(found)
+        self._read.append({name: self._last[name] for name in layer.reads})
 
     def _owned(self, number: int, extent: int) -> Intervals:
         """What tiles have to compute of a layer's result, whoever reads it."""
         layer = self.layered.layers[number]
-        owned = split(extent, ROWS if self.axis == 0 else COLUMNS)
         if layer.remote or number == self.end - 1:
-            return tuple(_part(interval, self.number, self.count) for interval in owned)
+            return _owned(extent, self.axis, self.number, self.count)
         # Whole rows come back.
-        return owned if self.axis and layer.returned else _NOTHING
+        return _owned(extent, 1, 0, 1) if self.axis and layer.returned else _NOTHING
 
 
 _NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
 
 
-@lru_cache(maxsize=1 << 16)
-def _needs(window: Window, owned: Intervals) -> Intervals:
-    return tuple(map(window.needs, owned))
-
-
-@lru_cache(maxsize=1 << 16)
+@lru_cache(1 << 16)
 def hulls(one: Intervals, other: Intervals) -> Intervals:
     """The hull of every two intervals."""
     return tuple(map(hull, zip(one, other, strict=True)))
 
 
-def _part(interval: Interval, number: int, count: int) -> Interval:
-    """One of the parts that an interval is split into."""
-    begin, end = interval
-    first, last = (-(-(end - begin) * bound // count) for bound in (number, number + 1))
-    return begin + first, begin + last
-
-
-def _inside(layered: Layered, name: str, region: Region) -> Region:
-    """What of a region is not padding."""
-    _, height, width, _ = layered.type(name).shape
-    rows, columns = region
-    return (
-        tuple(_clipped(interval, height) for interval in rows),
-        tuple(_clipped(interval, width) for interval in columns),
+@lru_cache(1 << 16)
+def _owned(extent: int, axis: int, number: int, count: int) -> Intervals:
+    """One of the parts into which tiles split what they own of an axis."""
+    return tuple(
+        (
+            begin + -(-(end - begin) * number // count),
+            begin + -(-(end - begin) * (number + 1) // count),
+        )
+        for begin, end in split(extent, COLUMNS if axis else ROWS)
     )
 
 
-def _clipped(interval: Interval, extent: int) -> Interval:
-    begin, end = max(interval[0], 0), min(interval[1], extent)
-    return (begin, end) if begin < end else (0, 0)
+@lru_cache(1 << 16)
+def _clipped(intervals: Intervals, extent: int) -> Intervals:
+    """What of intervals is not padding."""
+    inside = [(max(begin, 0), min(end, extent)) for begin, end in intervals]
+    return tuple((begin, end) if begin < end else (0, 0) for begin, end in inside)
 
 
 def windows(layered: Layered, segment: Segment) -> dict[str, Region]:
@@ -258,11 +245,15 @@ class Turn:
     read: Intervals
 
 
-def turns(layered: Layered, segment: Segment) -> list[Turn]:
-    """What strips write of a segment's result, and read of the image that it may lie over."""
+def turns(segment: Segment, strips: Iterable[Needs]) -> list[Turn]:
+    """What strips write of a segment's result, and read of the image that it may lie over.
+
+    Args:
+        segment: the segment.
+        strips: rows that tiles need in each of its strips.
+    """
     last, found = segment.end - 1, list[Turn]()
-    for strip in range(segment.strips):
-        needs = Needs(layered, segment.end, 0, strip, segment.strips)
+    for needs in strips:
         read = needs.read(segment.first, segment.over)
         # Further parts of the columns come later.
         kept = read if segment.across > 1 else needs.read(last, segment.over)
@@ -294,24 +285,12 @@ class Sharing:
     @property
     def below(self) -> int:
         """How far after the source the result may begin at most, if the first strip is first."""
-        return min(
-            (
-                self._read(part, kept[0]) - self._written(part, written[1])
-                for part, written, kept in _conflicts(self.turns)
-            ),
-            default=self.source.nbytes,
-        )
+        return min(self._distances(self.turns, 1, 0), default=self.source.nbytes)
 
     @property
     def above(self) -> int:
         """How far after the source the result must begin at least, if the last strip is first."""
-        return max(
-            (
-                self._read(part, kept[1]) - self._written(part, written[0])
-                for part, written, kept in _conflicts(self.turns[::-1])
-            ),
-            default=-self.result.nbytes,
-        )
+        return max(self._distances(self.turns[::-1], 0, 1), default=-self.result.nbytes)
 
     @property
     def nbytes(self) -> int:
@@ -337,11 +316,20 @@ class Sharing:
         behind = self.result.base - self.source.base
         return self.below < behind < self.source.nbytes and behind >= self.above
 
-    def _read(self, part: int, row: int) -> int:
-        return (row - self.source.rows.window[part][0]) * self.source.pitch
+    def _distances(self, turns: Sequence[Turn], written: int, kept: int) -> Iterator[int]:
+        """Bytes from rows that are written to rows that are kept, each from its image's first one.
 
-    def _written(self, part: int, row: int) -> int:
-        return (row - self.result.rows.window[part][0]) * self.result.pitch
+        Args:
+            turns: the strips in the order in which they run.
+            written: whether from the first row that is written, 0, or from after the last one, 1.
+            kept: whether to the first row that is kept, 0, or to after the last one, 1.
+        """
+        source, result = self.source, self.result
+        read, made = source.rows.window, result.rows.window
+        pitches = source.pitch, result.pitch
+        for part, rows, others in _conflicts(turns):
+            there = (others[kept] - read[part][0]) * pitches[0]
+            yield there - (rows[written] - made[part][0]) * pitches[1]
 
 
 def _conflicts(turns: Sequence[Turn]) -> Iterator[tuple[int, Interval, Interval]]:
@@ -376,7 +364,11 @@ def sharings(
             )
             assert isinstance(source, Image)
             assert isinstance(result, Image)
-            found.append(Sharing(source, result, turns(layered, segment), begin, position - 1))
+            needs = (
+                Needs(layered, segment.end, 0, strip, segment.strips)
+                for strip in range(segment.strips)
+            )
+            found.append(Sharing(source, result, turns(segment, needs), begin, position - 1))
     return found
 
 
@@ -467,11 +459,11 @@ def part_of_image(layered: Layered, name: str, region: Region) -> Image:
     """An intermediate image of a strip: tiles own all of their windows that is no padding."""
     type = layered.type(name)
     _, height, width, channels = type.shape
-    rows, columns = _inside(layered, name, region)
+    rows, columns = region
     return Image(
         name,
-        TiledAxis(height, rows, region[0]),
-        TiledAxis(width, columns, region[1]),
+        TiledAxis(height, _clipped(rows, height), rows),
+        TiledAxis(width, _clipped(columns, width), columns),
         channels,
         unsigned_zero_point(type),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, Condition, full, once
@@ -27,6 +27,7 @@ from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 
 
+@lru_cache(1 << 14)
 def relayed(axis: TiledAxis) -> TiledAxis:
     """An axis with windows that also hold what tiles pass on to windows further away."""
     windows = list(axis.window)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import starmap
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -27,18 +28,27 @@ WORD = BEAGLE.memories.narrow.element_bytes
 Interval = tuple[int, int]
 """Begin and end; empty if they are equal."""
 
+Intervals = tuple[Interval, ...]
+"""Of every tile along an axis."""
+
+_AXES = 1 << 14
+"""Divisions of axes that are remembered: the same ones are asked for again and again while a
+program is made to fit."""
+
 
 def round_up(value: int, unit: int) -> int:
     """The smallest multiple of `unit` that is not below `value`."""
     return -(-value // unit) * unit
 
 
-def split(extent: int, parts: int) -> tuple[Interval, ...]:
+@lru_cache(_AXES)
+def split(extent: int, parts: int) -> Intervals:
     """Parts of an axis that is split evenly over rows or columns of tiles."""
     return even_parts(extent, parts)
 
 
-def alike(extent: int, parts: int) -> tuple[Interval, ...]:
+@lru_cache(_AXES)
+def alike(extent: int, parts: int) -> Intervals:
     """Parts of an axis that all have the size of the largest part of `split`.
 
     Neighbours overlap where the axis does not divide evenly. An axis with no more elements than
@@ -51,7 +61,7 @@ def alike(extent: int, parts: int) -> tuple[Interval, ...]:
     return tuple((begin, begin + size) for begin in begins)
 
 
-Division = Callable[[int, int], tuple[Interval, ...]]
+Division = Callable[[int, int], Intervals]
 """How an axis of so many elements is divided over so many rows or columns of tiles."""
 
 
@@ -106,6 +116,12 @@ class Window:
         return first, (end - 1) * self.stride - self.before + (self.kernel - 1) * self.dilation + 1
 
 
+@lru_cache(1 << 16)
+def needs_of(window: Window, intervals: Intervals) -> Intervals:
+    """Elements that each of some intervals of the result reads; may lie outside of the image."""
+    return tuple(map(window.needs, intervals))
+
+
 @dataclass(frozen=True, slots=True)
 class TiledAxis:
     """One axis of an image on the tiles along it.
@@ -120,8 +136,8 @@ class TiledAxis:
     """
 
     extent: int
-    owned: tuple[Interval, ...]
-    window: tuple[Interval, ...]
+    owned: Intervals
+    window: Intervals
     slack: int = 0
     gaps: tuple[Interval | None, ...] = ()
 
@@ -130,16 +146,11 @@ class TiledAxis:
         cls,
         extent: int,
         parts: int,
-        needs: Iterable[tuple[Interval, ...]],
+        needs: Iterable[Intervals],
         division: Division = split,
     ) -> TiledAxis:
         """An axis that is divided, with windows for what consumers need on each tile."""
-        owned = division(extent, parts)
-        wanted = list(needs)
-        read = [hull([need[part] for need in wanted]) for part in range(parts)]
-        window = tuple(hull(both) for both in zip(owned, read, strict=True))
-        gaps = tuple(starmap(between, zip(owned, read, strict=True)))
-        return cls(extent, owned, window, gaps=gaps if any(gaps) else ())
+        return _tiled(extent, parts, tuple(needs), division)
 
     @property
     def exchanged(self) -> bool:
@@ -157,6 +168,16 @@ class TiledAxis:
     def with_most(self, most: int) -> TiledAxis:
         """The axis with slack added until its largest window has so many elements."""
         return replace(self, slack=self.slack + max(0, most - self.most))
+
+
+@lru_cache(_AXES)
+def _tiled(extent: int, parts: int, needs: tuple[Intervals, ...], division: Division) -> TiledAxis:
+    """See `TiledAxis.of`."""
+    owned = division(extent, parts)
+    read = [hull([need[part] for need in needs]) for part in range(parts)]
+    window = tuple(hull(both) for both in zip(owned, read, strict=True))
+    gaps = tuple(starmap(between, zip(owned, read, strict=True)))
+    return TiledAxis(extent, owned, window, gaps=gaps if any(gaps) else ())
 
 
 def most_windows(window: Window, axis: TiledAxis) -> int:

@@ -14,6 +14,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Placed,
     TiledAxis,
+    needs_of,
 )
 from fitzroy.compiler.targets.edgetpu.program.records import Ranges, Record, Words
 from fitzroy.compiler.targets.edgetpu.program.stages import Readable
@@ -195,8 +196,8 @@ def _needs(layer: Layer, result: Image) -> Iterator[tuple[str, Ranges, Ranges]]:
         rows, columns = layer.windows(index)
         yield (
             name,
-            tuple(map(rows.needs, result.rows.owned)),
-            tuple(map(columns.needs, result.columns.owned)),
+            needs_of(rows, result.rows.owned),
+            needs_of(columns, result.columns.owned),
         )
 
 
