@@ -245,11 +245,7 @@ class MirrorPad(Mover):
         return [Expected(tuple(map(sum, extents)), call.type().dtype)]
 
     def move(self, call: Call, x: Array) -> Array:
-        a = call.attributes(MirrorPadAttributes)
-        widths = list(zip(a.before, a.after, strict=True))
-        if not any(map(any, widths)):
-            return x
-        return np.pad(x, widths, mode="symmetric" if a.symmetric else "reflect")
+        return x[np.ix_(*mirrored(call))]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         amounts = np.array(static(call, 1, "padding"), np.int64).reshape(-1, 2)
@@ -263,6 +259,16 @@ class MirrorPad(Mover):
         mode = modes.SYMMETRIC if a.symmetric else modes.REFLECT
         amounts = np.ascontiguousarray(np.array([a.before, a.after], np.int32).T)
         return Exported("MIRROR_PAD", tflite.MirrorPadOptions(mode=int(mode)), (0, amounts))
+
+
+def mirrored(call: Call) -> list[Array]:
+    """For each axis of the result of a `MirrorPad`, the elements of the operand that it has."""
+    a = call.attributes(MirrorPadAttributes)
+    mode = "symmetric" if a.symmetric else "reflect"
+    return [
+        np.pad(np.arange(size), added, mode=mode)  # type: ignore[call-overload]
+        for size, added in zip(call.type().shape, zip(a.before, a.after, strict=True), strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.arithmetic import CumsumAttributes
-from fitzroy.compiler.ops.arrangement import (
-    MirrorPadAttributes,
-    ReverseAttributes,
-    TileAttributes,
-)
+from fitzroy.compiler.ops.arrangement import ReverseAttributes, TileAttributes, mirrored
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import Unary
@@ -273,14 +269,10 @@ def _reverse(call: Call, emitter: PortableEmitter) -> None:
 
 @kernel("mirror_pad", _mover_rejects)
 def _mirror_pad(call: Call, emitter: PortableEmitter) -> None:
-    a, type = call.attributes(MirrorPadAttributes), call.type()
-    steps: list[_Step] = []
-    for axis, amounts in enumerate(zip(a.before, a.after, strict=True)):
-        if not any(amounts):
+    type, steps = call.type(), list[_Step]()
+    for axis, places in enumerate(mirrored(call)):
+        if len(places) == type.shape[axis]:
             continue
-        mode = "symmetric" if a.symmetric else "reflect"
-        every: Array = np.arange(type.shape[axis])
-        places: Array = np.pad(every, amounts, mode=mode)  # type: ignore[call-overload]
         type = type.with_shape((*type.shape[:axis], len(places), *type.shape[axis + 1 :]))
         index = _constant(emitter, places.astype(np.int64))
         steps.append(("aten::index_select", "out", (axis, index), type))

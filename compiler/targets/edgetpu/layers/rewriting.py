@@ -15,7 +15,7 @@ import numpy as np
 from fitzroy.base.types import Array, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.shape import ReshapeAttributes, StridedSliceAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes, Shape, StridedSliceAttributes
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 
 
@@ -94,6 +94,11 @@ class Rewriting:
         for name in self.nodes:
             # The call may stand for another itself: its layers get their origin with all others.
             legalizer.legalize_as(self.graph.node(name), "")
+
+
+def with_rank(shape: Shape, rank: int) -> Shape:
+    """A shape with axes of extent 1 in front."""
+    return (1,) * (rank - len(shape)) + shape
 
 
 def ones(shape: Sequence[int], type: TensorType) -> Array:

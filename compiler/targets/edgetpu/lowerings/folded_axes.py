@@ -17,7 +17,7 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import ReshapeAttributes, Shape
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer
-from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, with_rank
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
@@ -33,7 +33,7 @@ def fold_axes(legalizer: Legalizer, call: Call) -> None:
     """
     after, rewriting = call.result.type, Rewriting.of(legalizer, call)
     values = [call.operand(0), call.operand(1)]
-    shapes = [_ranked(value.type.shape, len(after.shape)) for value in values]
+    shapes = [with_rank(value.type.shape, len(after.shape)) for value in values]
     spread = [_spread(shape, after.shape) for shape in shapes]
     sizes, kinds = _folded(spread, after.shape)
     if len(sizes) >= IMAGE_RANK:
@@ -62,10 +62,6 @@ def fold_axes(legalizer: Legalizer, call: Call) -> None:
     made = rewriting.emit(call.node.op, names, type, call.node.attributes)
     rewriting.reshape(made, after.shape, result=call.result.name)
     rewriting.run(legalizer)
-
-
-def _ranked(shape: Shape, rank: int) -> Shape:
-    return (1,) * (rank - len(shape)) + shape
 
 
 def _spread(shape: Shape, after: Shape) -> Shape:

@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.compiler.ops.arrangement import (
-    MirrorPadAttributes,
-    ReverseAttributes,
-    TileAttributes,
-)
+from fitzroy.compiler.ops.arrangement import ReverseAttributes, TileAttributes, mirrored
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.ops.shape import GatherAttributes, Shape
+from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, with_rank
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Section, runs
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
@@ -109,18 +105,8 @@ def _gather(legalizer: Legalizer, call: Call) -> None:
     rewriting.run(legalizer)
 
 
-def _with_rank(shape: Shape, rank: int) -> Shape:
-    """A shape with axes of extent 1 in front."""
-    return (1,) * (rank - len(shape)) + shape
-
-
 def _mirrored(call: Call) -> list[list[int]]:
-    a = call.attributes(MirrorPadAttributes)
-    mode = "symmetric" if a.symmetric else "reflect"
-    return [
-        np.pad(np.arange(size), added, mode=mode).tolist()  # type: ignore[call-overload]
-        for size, added in zip(call.type().shape, zip(a.before, a.after, strict=True), strict=True)
-    ]
+    return [places.tolist() for places in mirrored(call)]
 
 
 def _tiled(call: Call) -> list[list[int]]:
@@ -131,7 +117,7 @@ def _tiled(call: Call) -> list[list[int]]:
 
 def _broadcast(call: Call) -> list[list[int]]:
     after = call.result.type.shape
-    pairs = zip(_with_rank(call.type().shape, len(after)), after, strict=True)
+    pairs = zip(with_rank(call.type().shape, len(after)), after, strict=True)
     return [[*range(size)] if size == wanted else [0] * wanted for size, wanted in pairs]
 
 
@@ -158,7 +144,7 @@ _CHOICES: dict[str, Callable[[Call], list[list[int]]]] = {
 def _choose(legalizer: Legalizer, call: Call) -> None:
     chosen = _CHOICES[call.node.op](call)
     rewriting, name = Rewriting.of(legalizer, call), call.node.inputs[0] or ""
-    before = _with_rank(call.type().shape, len(chosen))
+    before = with_rank(call.type().shape, len(chosen))
     axes = [axis for axis, places in enumerate(chosen) if places != [*range(before[axis])]]
     if before == call.type().shape and _is_image(call) and {_ROWS, _COLUMNS}.issuperset(axes):
         _take(legalizer, call, chosen[_ROWS], chosen[_COLUMNS])
