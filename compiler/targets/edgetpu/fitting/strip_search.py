@@ -28,7 +28,7 @@ from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Send
 from fitzroy.compiler.targets.edgetpu.layers.layer import longest
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
-from fitzroy.compiler.targets.edgetpu.memory.allocation import Live
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Live, held
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     ROWS,
@@ -298,12 +298,8 @@ class Search:
 
     def taken(self) -> list[int]:
         """Bytes that the identity matrix, and then each layer, and all tensors take."""
-        change = [0] * (len(self.scratch) + 1)
-        for live in self.lives:
-            if live.begin < len(self.scratch):
-                change[max(live.begin, 0)] += live.tensor.nbytes
-                change[min(live.end + 1, len(self.scratch))] -= live.tensor.nbytes
-        return [own + held for own, held in zip(self.scratch, accumulate(change), strict=False)]
+        taken: list[int] = (held(self.lives, len(self.scratch)) + self.scratch).tolist()
+        return taken
 
     def too_large(self, full: Sequence[bool], reached: int, capacity: int) -> Refused:
         """Says what does not fit.

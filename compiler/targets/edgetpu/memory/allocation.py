@@ -209,9 +209,7 @@ def _rearranged(
 ) -> Addresses | None:
     """Addresses of tensors that take the room of others, which look for another then.
 
-    A tensor for which there is no room goes where those in its way have the fewest bytes, or almost
-    so. Each time its own bytes count more, so that no two tensors take turns for ever. Searches
-    that find something mostly find it early.
+    Searches that find something mostly find it early.
 
     Args:
         lives: the tensors.
@@ -219,56 +217,130 @@ def _rearranged(
         nbytes: bytes of narrow memory.
         seed: which search it is; others take other turns.
     """
-    noise, relatives = Random(seed), _relatives(lives)
-    lives = sorted(lives, key=_LONG_ORDERS[seed % len(_LONG_ORDERS)])
-    begin, end, size = np.array([(x.begin, x.end, x.tensor.nbytes) for x in lives], np.int64).T
-    most = nbytes - size
-    most -= [max(reserved[live.begin : live.end + 1], default=0) for live in lives]
-    numbers = {live.tensor: number for number, live in enumerate(lives)}
-    bases, weights = np.full(len(lives), _NOWHERE), size.astype(float)
-    left, moves = list(range(len(lives))), 0
-    while left and moves < _MOVES:
-        number = heappop(left)
-        there = (bases != _NOWHERE) & (begin <= end[number]) & (end >= begin[number])
-        others = np.flatnonzero(there)
-        low, high = bases[others] - size[number], bases[others] + size[others]
-        for other in relatives.get(lives[number].tensor, ()):
-            for place in np.flatnonzero(others == numbers[other.tensor]):
-                base = int(bases[others[place]])
-                low[place], high[place] = other.refuses(lives[number], base)
-        places = np.unique(np.concatenate([low, high, [0, most[number]]]))
-        places = places[(places >= 0) & (places <= most[number])]
+    order = _LONG_ORDERS[seed % len(_LONG_ORDERS)]
+    room = _Contest.of(sorted(lives, key=order), reserved, nbytes, Random(seed))
+    # Those that have no address; the first in the order comes first.
+    left = list(range(len(lives)))
+    while left and room.moves < _MOVES:
+        for loser in room.settle(heappop(left)):
+            heappush(left, loser)
+    return None if left else room.addresses()
+
+
+@dataclass(slots=True)
+class _Contest:
+    """Tensors with and without addresses, which take the room of each other.
+
+    Attributes:
+        lives: the tensors.
+        noise: makes places seem worse than they are.
+        relatives: tensors that each may overlap.
+        numbers: the number of each tensor.
+        begin: first step of each tensor, int64[tensors].
+        end: last step of each tensor, int64[tensors].
+        size: bytes of each tensor, int64[tensors].
+        most: highest address of each tensor, int64[tensors].
+        bases: address of each tensor, or `_NOWHERE`, int64[tensors].
+        weights: what it costs to take the room of each tensor, float64[tensors].
+        moves: how often a tensor has taken the room of others.
+    """
+
+    lives: Sequence[Live]
+    noise: Random
+    relatives: Mapping[Placed, Sequence[Live]]
+    numbers: Mapping[Placed, int]
+    begin: Array
+    end: Array
+    size: Array
+    most: Array
+    bases: Array
+    weights: Array
+    moves: int = 0
+
+    @classmethod
+    def of(
+        cls, lives: Sequence[Live], reserved: Sequence[int], nbytes: int, noise: Random
+    ) -> _Contest:
+        """Tensors of which none has an address."""
+        begin, end, size = np.array([(x.begin, x.end, x.tensor.nbytes) for x in lives], np.int64).T
+        own = [max(reserved[live.begin : live.end + 1], default=0) for live in lives]
+        return cls(
+            lives,
+            noise,
+            _relatives(lives),
+            {live.tensor: number for number, live in enumerate(lives)},
+            begin,
+            end,
+            size,
+            nbytes - size - own,
+            np.full(len(lives), _NOWHERE),
+            size.astype(float),
+        )
+
+    def settle(self, number: int) -> list[int]:
+        """Give a tensor an address; returns the numbers of those that lose theirs.
+
+        If there is no room, it goes where those in its way have the fewest bytes, or almost so.
+        Each time its own bytes count more, so that no two tensors take turns for ever.
+        """
+        others, low, high = self._bounds(number)
+        places = np.unique(np.concatenate([low, high, [0, self.most[number]]]))
+        places = places[(places >= 0) & (places <= self.most[number])]
         refused = (low < places[:, None]) & (places[:, None] < high)
-        costs = refused @ weights[others]
+        costs = refused @ self.weights[others]
         if costs.all():
-            costs *= [1 + _NOISE * noise.random() for _ in places]
-            moves += 1
-            weights[number] *= _INSISTENCE
+            costs *= [1 + _NOISE * self.noise.random() for _ in places]
+            self.moves += 1
+            self.weights[number] *= _INSISTENCE
         best = int(costs.argmin())
-        bases[number] = places[best]
-        for loser in others[refused[best]]:
-            bases[loser] = _NOWHERE
-            heappush(left, int(loser))
-    if left:
-        return None
-    found = {live.tensor: int(base) for live, base in zip(lives, bases, strict=True)}
-    return Addresses(found, int((bases + size).max()))
+        self.bases[number] = places[best]
+        losers: list[int] = others[refused[best]].tolist()
+        self.bases[losers] = _NOWHERE
+        return losers
+
+    def _bounds(self, number: int) -> tuple[Array, Array, Array]:
+        """Between which addresses a tensor must not begin, because of others that have theirs.
+
+        Returns:
+            Numbers of the others, and the bounds for each, at which it may begin.
+        """
+        together = (self.begin <= self.end[number]) & (self.end >= self.begin[number])
+        others = np.flatnonzero((self.bases != _NOWHERE) & together)
+        low = self.bases[others] - self.size[number]
+        high = self.bases[others] + self.size[others]
+        for other in self.relatives.get(self.lives[number].tensor, ()):
+            for place in np.flatnonzero(others == self.numbers[other.tensor]):
+                base = int(self.bases[others[place]])
+                low[place], high[place] = other.refuses(self.lives[number], base)
+        return others, low, high
+
+    def addresses(self) -> Addresses:
+        """The addresses, if all tensors have theirs."""
+        found = {live.tensor: int(base) for live, base in zip(self.lives, self.bases, strict=True)}
+        return Addresses(found, int((self.bases + self.size).max()))
+
+
+def held(lives: Iterable[Live], steps: int) -> Array:
+    """Bytes of all tensors that live in each step, int64[steps]; further steps do not count."""
+    change = np.zeros(steps + 1, np.int64)
+    for live in lives:
+        change[min(live.begin, steps)] += live.tensor.nbytes
+        change[min(live.end + 1, steps)] -= live.tensor.nbytes
+    return change[:-1].cumsum()
 
 
 def _demand(lives: Sequence[Live], reserved: Sequence[int]) -> int:
     """Bytes that tensors take in any step at least, with what the step uses for itself."""
-    own = np.zeros(max(len(reserved), 1 + max(live.end for live in lives)), np.int64)
-    own[: len(reserved)] = reserved
-    for live in lives:
-        own[live.begin : live.end + 1] += live.tensor.nbytes
+    taken = held(lives, max(len(reserved), 1 + max(live.end for live in lives)))
+    taken[: len(reserved)] += np.array(reserved, np.int64)
     of = {live.tensor: live for live in lives}
     for live in lives:
         if live.overlap is not None:
             # They may lie over each other.
             other = of[live.overlap.tensor]
             both = slice(max(live.begin, other.begin), min(live.end, other.end) + 1)
-            own[both] -= min(live.tensor.nbytes, other.tensor.nbytes)
-    return int(own.max())
+            taken[both] -= min(live.tensor.nbytes, other.tensor.nbytes)
+    return int(taken.max())
 
 
 def _lowest(low: Array, high: Array) -> int:
