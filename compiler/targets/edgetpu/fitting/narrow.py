@@ -69,7 +69,7 @@ def arranged(layered: Layered) -> Arrangement:
     if branch is None:
         return found
     other, _ = _relieved(branch, again=True)
-    return _faster(found, other)
+    return found if isinstance(other, Refused) else min(found, other, key=_cycles)
 
 
 _EXCESS = 4
@@ -159,17 +159,16 @@ def _fitted(search: Search, times: int) -> Arrangement | Refused:
     found = _cheapest(search.limited(MANY_LAYERS))
     if isinstance(found, Refused) and times > _SHORT_TRIES:
         return found
-    short = _cheapest(search.limited(MOST_LAYERS))
-    if isinstance(found, Refused):
-        return found if isinstance(short, Refused) else short
-    return _faster(found, short)
+    fitting = [
+        one
+        for one in (found, _cheapest(search.limited(MOST_LAYERS)))
+        if isinstance(one, Arrangement)
+    ]
+    return min(fitting, key=_cycles, default=found)
 
 
-def _faster(found: Arrangement, other: Arrangement | Refused) -> Arrangement:
-    """The one with fewer estimated cycles; the first if the other does not fit."""
-    if isinstance(other, Refused) or found.cycles <= other.cycles:
-        return found
-    return other
+def _cycles(arrangement: Arrangement) -> float:
+    return arrangement.cycles
 
 
 class _NoAddress(Refused):
@@ -230,7 +229,7 @@ def _cheapest(finder: Search) -> Arrangement | Refused:
             break
     if not found:
         return refusals[0]
-    return min(found.values(), key=lambda arrangement: arrangement.cycles)
+    return min(found.values(), key=_cycles)
 
 
 def _allocated(

@@ -24,6 +24,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     ROWS,
     WORD,
     Changes,
+    Division,
     Image,
     Placed,
     Remote,
@@ -227,30 +228,50 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             continue
         if name in arriving:
             found[name] = strips.part_of_image(layered, name, arriving[name])
-            continue
-        type = layered.type(name)
-        zero = unsigned_zero_point(type)
-        if layer.makes_vector:
-            found[name] = Vector(name, type.size, zero)
-            continue
-        shape = type.shape if len(type.shape) == 4 else (1, 1, 1, type.size)
-        _, height, width, channels = shape
-        read = [region[name] for region in regions if name in region]
-        rows, columns = [one for one, _ in read], [one for _, one in read]
-        for reader, index in readers.get(name, []):
-            if reader.makes_vector or reader.gathers or reader in stripped:
-                continue
-            result = layered.type(reader.writes).shape
-            divided = alike if reader.writes in doubled else split
-            windows = reader.windows(index)
-            rows.append(needs_of(windows[0], divided(result[1], ROWS)))
-            columns.append(needs_of(windows[1], divided(result[2], COLUMNS)))
-        division = alike if name in doubled else split
-        found[name] = (Remote if layer.remote else Image)(
-            name,
-            halo.relayed(TiledAxis.of(height, ROWS, rows, division)),
-            halo.relayed(TiledAxis.of(width, COLUMNS, columns, division)),
-            channels,
-            zero,
-        )
+        elif layer.makes_vector:
+            type = layered.type(name)
+            found[name] = Vector(name, type.size, unsigned_zero_point(type))
+        else:
+            read = [region[name] for region in regions if name in region]
+            read += [
+                _region(layered, reader, index, alike if reader.writes in doubled else split)
+                for reader, index in readers.get(name, [])
+                if not (reader.makes_vector or reader.gathers or reader in stripped)
+            ]
+            found[name] = _image(layered, layer, read, alike if name in doubled else split)
     return found
+
+
+def _region(layered: Layered, reader: Layer, index: int, division: Division) -> strips.Region:
+    """What tiles need of an image for their parts of the result of a layer.
+
+    Args:
+        layered: the layers.
+        reader: the layer that reads the image.
+        index: as which operand.
+        division: how tiles divide its result.
+    """
+    shape, (rows, columns) = layered.type(reader.writes).shape, reader.windows(index)
+    return needs_of(rows, division(shape[1], ROWS)), needs_of(columns, division(shape[2], COLUMNS))
+
+
+def _image(
+    layered: Layered, layer: Layer, read: Sequence[strips.Region], division: Division
+) -> Image:
+    """The image that a layer makes, with windows for what is read of it.
+
+    Args:
+        layered: the layers.
+        layer: the layer.
+        read: what tiles need of it, by reader.
+        division: how tiles divide it.
+    """
+    type = layered.type(layer.writes)
+    _, height, width, channels = type.shape if len(type.shape) == 4 else (1, 1, 1, type.size)
+    return (Remote if layer.remote else Image)(
+        layer.writes,
+        halo.relayed(TiledAxis.of(height, ROWS, [rows for rows, _ in read], division)),
+        halo.relayed(TiledAxis.of(width, COLUMNS, [columns for _, columns in read], division)),
+        channels,
+        unsigned_zero_point(type),
+    )

@@ -275,15 +275,17 @@ def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
     step = TILES if resident else blocks
     kind = OperandKind.FULLY_CONNECTED if resident else OperandKind.CONVOLUTION
     # Those that tiles have themselves are small, and several operands share what is packed.
-    data = packed() if blocks > step else Deferred(layout.nbytes, packed)
-    weights = []
-    for number, first in enumerate(range(0, blocks, step)):
-        count = min(step, blocks - first)
-        part = data
-        if not isinstance(data, Deferred):
-            part = data[len(data) // blocks * first :][: len(data) // blocks * count]
-        title = name if step >= blocks else f"{name}/{number}"
-        weights.append(Weights(title, kind, lanes, prefix, part, words * count, count))
+    if blocks <= step:
+        data = Deferred(layout.nbytes, packed)
+        weights = [Weights(name, kind, lanes, prefix, data, words * blocks, blocks)]
+    else:
+        every, weights = packed(), []
+        unit = len(every) // blocks
+        for number, first in enumerate(range(0, blocks, step)):
+            count = min(step, blocks - first)
+            part = every[unit * first : unit * (first + count)]
+            title = f"{name}/{number}"
+            weights.append(Weights(title, kind, lanes, prefix, part, words * count, count))
     return FullyConnected(
         name=name,
         reads=(source,),

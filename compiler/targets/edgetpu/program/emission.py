@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting import milestones
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.host.flow import flows
@@ -91,75 +92,20 @@ def emitted(assignment: Assignment) -> Emission:
 def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emission:
     """The instructions of a schedule, of which the first may make the identity matrix."""
     schedule, pieces = assignment.schedule, assignment.residency.pieces
-    steps, own = schedule.steps, schedule.scratch
-    narrow_bytes = schedule.layered.options.narrow_bytes
-    builder, marks, choices = Builder(), list[Mark](), list[Choice]()
+    builder = Builder()
     builder.staging = IDENTITY
-    host = HostStream(
-        [
-            (item.name, item.units)
-            for step in steps
-            for item in step.layer.weights
-            if item.name not in pieces
-        ]
-    )
-    inputs = host_layers.input_stream(steps)
-    context = Context(
-        builder,
-        schedule.tensors,
-        pieces,
-        matrix,
-        narrow_bytes - own[0],
-        host,
-        inputs,
-        host_layers.kept_images(steps),
-    )
+    context = _context(assignment, builder, matrix)
     builder.begin()
     if made:
         matrices.put_identity(builder, matrix.row, context.scratch // WORD)
-    ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
-    phases = flows(steps, schedule.layered.options, pieces.__contains__)
-    needed = [*zip(steps, own[1:], phases, strict=True)]
-    for step, nbytes, flow in along(needed, "instructions", *milestones.INSTRUCTIONS):
-        if schedule.layered.options.paced:
-            builder.pace()
-        if not flow.joined:
-            # No chunk ends between the steps of a phase.
-            builder.room(_MOST_BUNDLES)
-        choices.append(choice_of(step))
-        mark = _mark(step, builder)
-        marks.append(replace(mark, variant=choices[-1].variant, joined=flow.joined))
-        if not step.layer.received:
-            host.prefetch(builder)
-        # What a step takes is under way before the tiles are waited for.
-        inputs.ahead(builder, len(host_layers.pieces(step)) or 1)
-        last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
-        with refusing(step.layer.origin):
-            step.layer.emit(
-                replace(
-                    context,
-                    tensors=step.tensors,
-                    scratch=narrow_bytes - nbytes,
-                    last=last,
-                    flow=flow,
-                )
-            )
-        _complete(builder, step, flow, last=step is steps[-1])
-        if builder.overfull:
-            raise Refused(
-                [step.layer.origin],
-                f"{step.layer.name!r} takes too many instructions",
-                reason=f"with it a chunk has {builder.position[1]} bundles, of which it holds "
-                f"{CHUNK_BUNDLES}",
-                hint="split it into smaller operators",
-            )
-    marks.append(Mark("end", "", *builder.position, kind="end"))
+    phases = flows(schedule.steps, schedule.layered.options, pieces.__contains__)
+    marks, choices = _emit(context, schedule, phases)
     builder.end()
-    assert host.complete
-    assert inputs.complete
+    assert context.host.complete
+    assert context.inputs.complete
     program = list(builder.program)
     course = Course(
-        steps,
+        schedule.steps,
         phases,
         choices,
         [(mark.chunk, mark.bundle) for mark in marks],
@@ -171,6 +117,92 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     cycles = [*expected(course), 0.0]
     marks = [replace(mark, cycles=some) for mark, some in zip(marks, cycles, strict=True)]
     return Emission(Emitted(marks, program), builder)
+
+
+def _context(assignment: Assignment, builder: Builder, matrix: Identity) -> Context:
+    """What the identity matrix finds when it is emitted; steps have other scratch memory."""
+    schedule, pieces = assignment.schedule, assignment.residency.pieces
+    sent = [
+        (item.name, item.units)
+        for step in schedule.steps
+        for item in step.layer.weights
+        if item.name not in pieces
+    ]
+    return Context(
+        builder,
+        schedule.tensors,
+        pieces,
+        matrix,
+        schedule.layered.options.narrow_bytes - schedule.scratch[0],
+        HostStream(sent),
+        host_layers.input_stream(schedule.steps),
+        host_layers.kept_images(schedule.steps),
+    )
+
+
+def _emit(
+    context: Context, schedule: Schedule, phases: Sequence[Flow]
+) -> tuple[list[Mark], list[Choice]]:
+    """Emit all steps.
+
+    Args:
+        context: what the first step finds.
+        schedule: the steps.
+        phases: what the phase of each step brings from the host, and sends there.
+
+    Returns:
+        Where steps begin and the last one ends, and how each step is done.
+
+    Raises:
+        Refused: the instructions of a step cannot be made.
+    """
+    builder, steps, options = context.builder, schedule.steps, schedule.layered.options
+    marks, choices = list[Mark](), list[Choice]()
+    ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
+    needed = [*zip(steps, schedule.scratch[1:], phases, strict=True)]
+    for step, nbytes, flow in along(needed, "instructions", *milestones.INSTRUCTIONS):
+        if options.paced:
+            builder.pace()
+        if not flow.joined:
+            # No chunk ends between the steps of a phase.
+            builder.room(_MOST_BUNDLES)
+        choices.append(choice_of(step))
+        mark = _mark(step, builder)
+        marks.append(replace(mark, variant=choices[-1].variant, joined=flow.joined))
+        last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
+        scratch = options.narrow_bytes - nbytes
+        own = replace(context, tensors=step.tensors, scratch=scratch, last=last, flow=flow)
+        _emit_step(own, step)
+        _complete(builder, step, flow, last=step is steps[-1])
+        _demand_room(builder, step)
+    marks.append(Mark("end", "", *builder.position, kind="end"))
+    return marks, choices
+
+
+def _emit_step(context: Context, step: Step) -> None:
+    """Emit the instructions of a step, after what they take from the host has been asked for."""
+    if not step.layer.received:
+        context.host.prefetch(context.builder)
+    # What a step takes is under way before the tiles are waited for.
+    context.inputs.ahead(context.builder, len(host_layers.pieces(step)) or 1)
+    with refusing(step.layer.origin):
+        step.layer.emit(context)
+
+
+def _demand_room(builder: Builder, step: Step) -> None:
+    """Refuse a step whose instructions no chunk holds.
+
+    Raises:
+        Refused: they are too many.
+    """
+    if builder.overfull:
+        raise Refused(
+            [step.layer.origin],
+            f"{step.layer.name!r} takes too many instructions",
+            reason=f"with it a chunk has {builder.position[1]} bundles, of which it holds "
+            f"{CHUNK_BUNDLES}",
+            hint="split it into smaller operators",
+        )
 
 
 def _chunk_bytes(program: Sequence[tuple[int, int, Instruction]]) -> list[int]:
