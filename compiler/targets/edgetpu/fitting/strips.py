@@ -181,9 +181,9 @@ class Needs:
         """What tiles have to compute of a layer's result, whoever reads it."""
         layer = self.layered.layers[number]
         if layer.remote or number == self.end - 1:
-            return _owned(extent, self.axis, self.number, self.count)
+            return _part(extent, self.axis, self.number, self.count)
         # Whole rows come back.
-        return _owned(extent, 1, 0, 1) if self.axis and layer.returned else _NOTHING
+        return _part(extent, 1, 0, 1) if self.axis and layer.returned else _NOTHING
 
 
 _NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
@@ -196,7 +196,7 @@ def hulls(one: Intervals, other: Intervals) -> Intervals:
 
 
 @lru_cache(1 << 16)
-def _owned(extent: int, axis: int, number: int, count: int) -> Intervals:
+def _part(extent: int, axis: int, number: int, count: int) -> Intervals:
     """One of the parts into which tiles split what they own of an axis."""
     return tuple(
         (

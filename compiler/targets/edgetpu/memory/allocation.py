@@ -218,13 +218,13 @@ def _rearranged(
         seed: which search it is; others take other turns.
     """
     order = _LONG_ORDERS[seed % len(_LONG_ORDERS)]
-    room = _Contest.of(sorted(lives, key=order), reserved, nbytes, Random(seed))
+    contest = _Contest.of(sorted(lives, key=order), reserved, nbytes, Random(seed))
     # Those that have no address; the first in the order comes first.
     left = list(range(len(lives)))
-    while left and room.moves < _MOVES:
-        for loser in room.settle(heappop(left)):
+    while left and contest.moves < _MOVES:
+        for loser in contest.settle(heappop(left)):
             heappush(left, loser)
-    return None if left else room.addresses()
+    return None if left else contest.addresses()
 
 
 @dataclass(slots=True)
