@@ -77,6 +77,25 @@ def compile(
 
 
 @dataclass(frozen=True)
+class _Made:
+    """A model that a target has lowered.
+
+    Attributes:
+        graph: the model as it was read.
+        source: the model after all that changed it but the target's own passes.
+        legalized: the graph as it was lowered.
+        placements: groups of its nodes, and what runs them.
+        lowered: what the target made of it.
+    """
+
+    graph: Graph
+    source: Graph | Source
+    legalized: Graph
+    placements: tuple[Placement, ...]
+    lowered: Any
+
+
+@dataclass(frozen=True)
 class _Way:
     """How models are compiled.
 
@@ -95,49 +114,49 @@ class _Way:
     def compiled(self, models: Mapping[str, Model], options: Any) -> Compilation:
         """Compile models with options of the target; arguments and errors as those of `compile`."""
         target, log = self.target, self.log
-        keeps = target.keeps_model(options)
-        sources: dict[str, Graph | Source] = {}
-        graphs, legalized, placements, made = {}, {}, {}, {}
-        for name, model in models.items():
-            with log.step("import"):
-                sources[name] = self._read(model, keeps)
-            graphs[name] = _graph(sources[name])
-            _demand_outputs(graphs[name])
-            log.write("import.ir", partial(print_graph, graphs[name]))
-            if self.passes:
-                passed = run_passes(graphs[name], self.passes, log.observe)
-                sources[name] = _source(passed, keeps)
-            where = model.name if isinstance(model, Graph) else os.fspath(model)
-            passes = target.preparations(_graph(sources[name]), options)
-            while True:
-                sources[name] = _passed(sources[name], passes)
-                steps = target.passes(options)
-                legalized[name] = run_passes(_graph(sources[name]), steps, log.observe)
-                with log.step("partition"):
-                    placed = tuple(target.place(legalized[name], options))
-                log.write("partition.txt", partial(_partition_text, placed))
-                _demand_placed(where, placed)
-                with log.step("lower"):
-                    made[name] = target.lower(legalized[name], placed, name, options)
-                placements[name] = tuple(target.settled(placed, made[name]))
-                passes = target.corrections(legalized[name], placements[name])
-                if not passes:
-                    break
+        made = {name: self._made(name, model, options) for name, model in models.items()}
         with log.step("link"):
-            lowered = [LoweredModel(sources[name], made[name]) for name in models]
+            lowered = [LoweredModel(one.source, one.lowered) for one in made.values()]
             file = linked(target, lowered, options)
         log.write_all(file.steps)
         return Compilation(
             target.name,
             target.summary,
             file.data,
-            graphs,
-            legalized,
-            placements,
-            made,
+            {name: one.graph for name, one in made.items()},
+            {name: one.legalized for name, one in made.items()},
+            {name: one.placements for name, one in made.items()},
+            {name: one.lowered for name, one in made.items()},
             tuple(log.stages),
             file.packages,
         )
+
+    def _made(self, name: str, model: Model, options: Any) -> _Made:
+        """What the target makes of a model, which is lowered again if that shows what it lacks."""
+        target, log = self.target, self.log
+        keeps = target.keeps_model(options)
+        with log.step("import"):
+            source = self._read(model, keeps)
+        graph = _graph(source)
+        _demand_outputs(graph)
+        log.write("import.ir", partial(print_graph, graph))
+        if self.passes:
+            source = _source(run_passes(graph, self.passes, log.observe), keeps)
+        where = model.name if isinstance(model, Graph) else os.fspath(model)
+        passes = target.preparations(_graph(source), options)
+        while True:
+            source = _passed(source, passes)
+            legalized = run_passes(_graph(source), target.passes(options), log.observe)
+            with log.step("partition"):
+                placed = tuple(target.place(legalized, options))
+            log.write("partition.txt", partial(_partition_text, placed))
+            _demand_placed(where, placed)
+            with log.step("lower"):
+                lowered = target.lower(legalized, placed, name, options)
+            placements = tuple(target.settled(placed, lowered))
+            passes = target.corrections(legalized, placements)
+            if not passes:
+                return _Made(graph, source, legalized, placements, lowered)
 
     def _read(self, model: Model, keeps: bool) -> Graph | Source:
         """A model, cut to the chosen outputs.
