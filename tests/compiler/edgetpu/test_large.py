@@ -284,11 +284,11 @@ def test_layouts_of_outputs_that_come_in_strips_have_several_passes() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("levels", "channels", "nbytes"), [(2, 4, 2600), (4, 4, 2000)])
+@pytest.mark.parametrize(("extent", "levels", "nbytes"), [(64, 2, 2600), (48, 4, 1400)])
 def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
-    levels: int, channels: int, nbytes: int
+    extent: int, levels: int, nbytes: int
 ) -> None:
-    graph = unet((64, 64), levels, channels, "resize_nearest_neighbor", U8)
+    graph = unet((extent, extent), levels, 4, "resize_nearest_neighbor", U8)
     found = kinds(graph, nbytes)
     assert found["Keep"]
     assert found["Fetch"] >= found["Keep"]
@@ -302,11 +302,11 @@ def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("levels", "nbytes"), [(2, 1600), (4, 1500)])
+@pytest.mark.parametrize(("extent", "levels", "nbytes"), [(48, 2, 1200), (64, 4, 1500)])
 def test_images_wait_with_the_host_if_strips_fit_but_addresses_are_missing(
-    levels: int, nbytes: int
+    extent: int, levels: int, nbytes: int
 ) -> None:
-    graph = unet((64, 64), levels, 4, "resize_nearest_neighbor", U8)
+    graph = unet((extent, extent), levels, 4, "resize_nearest_neighbor", U8)
     layered = replace(legalized(graph), options=Options(narrow_bytes=nbytes))
     layers = arranged(layered).layered.layers
     kept = {layer.writes for layer in layers if isinstance(layer, Keep)}
