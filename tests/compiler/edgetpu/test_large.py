@@ -25,7 +25,7 @@ from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, R
 from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.fitting import narrow
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
-from fitzroy.compiler.targets.edgetpu.fitting.spilling import spilled
+from fitzroy.compiler.targets.edgetpu.fitting.spilling import Ways, spilled
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
     MANY_LAYERS,
     MOST_LAYERS,
@@ -315,6 +315,53 @@ def test_images_wait_with_the_host_if_strips_fit_but_addresses_are_missing(
     count, package = differences(graph, nbytes)
     assert count == 0
     assert [str(finding) for finding in findings(package)] == []
+
+
+def side_by_side(extent: int, channels: int, dilations: Sequence[int]) -> Graph:
+    """Convolutions with several dilations of one image that another one makes, joined."""
+    graph = chain(I8, (extent, extent, 8))
+    grow(graph, "conv_2d", channels, (1, 1))
+    (image,), results = graph.outputs, []
+    for dilation in dilations:
+        graph.outputs = [image]
+        kernel = (1, 1) if dilation == 1 else (3, 3)
+        grow(graph, "conv_2d", 8, kernel, dilation=(dilation, dilation))
+        results += graph.outputs
+    graph.outputs = [concatenate(graph, results, 3)]
+    grow(graph, "conv_2d", 8, (1, 1))
+    return graph
+
+
+@pytest.mark.long
+def test_images_come_back_for_each_reader_if_all_together_want_too_much() -> None:
+    graph, options = side_by_side(32, 64, (1, 12, 24)), Options(narrow_bytes=12_000)
+    layers = arranged(legalized(graph, options)).layered.layers
+    (keep,) = (layer for layer in layers if isinstance(layer, Keep))
+    back = [layer for layer in layers if isinstance(layer, Fetch)]
+    assert {layer.source for layer in back} == {keep.writes}
+    assert len(back) > 10
+    readers = Counter(name for layer in layers for name in layer.reads)
+    assert all(readers[layer.writes] == 1 for layer in back)
+    package = program(graph, options)
+    assert differing_bytes(graph, package, (1,)) == 0
+    assert [str(finding) for finding in findings(package)] == []
+
+
+def test_making_room_ends_although_there_is_always_another_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+
+    def never(search: Search, times: int) -> Refused:
+        tried.append(times)
+        assert times < 1_000
+        return Refused([], "no room", reason="")
+
+    monkeypatch.setattr(narrow, "_fitted", never)
+    monkeypatch.setattr(narrow, "_ways", lambda search, refusal: Ways(search.layered))
+    with pytest.raises(Refused, match="no room"):
+        arranged(legalized(convolved(I8, (16, 16, 4), 8)))
+    assert len(tried) > 30
 
 
 @pytest.mark.long

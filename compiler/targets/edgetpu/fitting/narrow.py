@@ -93,23 +93,30 @@ def _relieved(
     """
     # Where it leads elsewhere, the order has been chosen before.
     branch, times, ordered = None, int(again), again
+    most = _MOST_TIMES * max(_FEW, len(layered.layers))
     search = _search(layered)
     found = _fitted(search, times)
     while isinstance(found, Refused):
         relieved = host_layers.compacted(layered)
         if relieved is None and not ordered:
             ordered, relieved = True, _reordered(search)
+        relieved = relieved or spilling.fetched_apart(layered)
         if relieved is None:
             ways = _ways(search, found)
             relieved = ways.fastest if again else ways.waiting
             branch = branch or ways.computing
         relieved = relieved or _interrupted(search)
-        if relieved is None:
+        if relieved is None or times >= most:
             break
         layered, times = relieved, times + 1
         search = _search(layered)
         found = _fitted(search, times)
     return found, branch
+
+
+_MOST_TIMES, _FEW = 2, 32
+"""Room is made at most so many times for each layer, and as for so many layers in small models.
+Layers that make an image again can be made again themselves, so that there would be no end."""
 
 
 def _reordered(search: Search) -> Layered | None:

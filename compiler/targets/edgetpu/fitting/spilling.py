@@ -14,6 +14,7 @@ again, and if it is known how much room is wanted, the smallest that makes enoug
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -169,6 +170,46 @@ _FURTHEST = 12
 """Of so many layers, one is interrupted; strips of more of them would be too long."""
 
 
+def fetched_apart(layered: Layered) -> Layered | None:
+    """The layers with an image in the host's memory that comes back for each of its readers.
+
+    What all of them read together makes the image larger than narrow memory, although its own
+    pixels fit: readers of rows that lie far apart want most of it on every tile. What one of them
+    reads fits in strips.
+
+    Returns:
+        None if there is no such image.
+    """
+    tensors = Schedule.of(layered).tensors
+    readers = Counter(name for layer in layered.layers for name in layer.reads)
+    maker = next(
+        (
+            layer
+            for layer in layered.layers
+            if readers[layer.writes] > 1
+            and not (layer.remote or layer.received or layer.returned)
+            and tensors[layer.writes].nbytes > layered.options.narrow_bytes
+            and _WIDER * _alone(layered, layer.writes).nbytes <= tensors[layer.writes].nbytes
+        ),
+        None,
+    )
+    if maker is None:
+        return None
+    name, origin = maker.writes, maker.origin
+    kept = layered.unused(f"{name}.kept")
+    types, layers = {**layered.types, kept: layered.type(name)}, list[Layer]()
+    for layer in layered.layers:
+        if name in layer.reads:
+            back = unused_name(f"{name}.again", layered.graph.values, types)
+            types[back] = layered.type(name)
+            layers.append(Fetch(name=back, reads=(), writes=back, source=kept, origin=origin))
+            layer = _reading(layer, name, back)
+        layers.append(layer)
+        if layer is maker:
+            layers.append(Keep(name=kept, reads=(name,), writes=kept, origin=origin))
+    return replace(layered, layers=tuple(layers), types=types)
+
+
 def _waiting(layered: Layered, gap: _Gap) -> Layered:
     """Send an image to the host, or take it from there again, and let readers have that."""
     maker, type = layered.layers[gap.maker], layered.type(gap.name)
@@ -257,10 +298,7 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
             if name in uses:
                 uses[name].append(number)
     for name, numbers in uses.items():
-        _, height, width, channels = layered.type(name).shape
-        image = Image(
-            name, TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, []), channels, 0
-        )
+        image = _alone(layered, name)
         maker = layered.layers[numbers[0]]
         for before, after in pairwise(numbers):
             later = [layered.layers[number] for number in numbers if number >= after]
@@ -268,6 +306,14 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
                 layer.by_name for layer in later
             ):
                 yield _Gap(name, numbers[0], before, after, image.nbytes)
+
+
+def _alone(layered: Layered, name: str) -> Image:
+    """An image of which tiles keep nothing but what they own."""
+    _, height, width, channels = layered.type(name).shape
+    return Image(
+        name, TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, []), channels, 0
+    )
 
 
 _LENGTH_POWER = 2
@@ -280,3 +326,6 @@ _LONGEST = 6
 
 _SHORTEST = 2
 """A gap has more than so many layers, counted with its last reader."""
+
+_WIDER = 2
+"""What readers want of an image is wide if tiles keep so many times what they own."""
