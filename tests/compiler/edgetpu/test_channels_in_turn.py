@@ -133,6 +133,27 @@ def test_nothing_waits_with_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
         arranged(legalized(graph, _SMALL))
 
 
+def test_operators_belong_to_one_region_at_most() -> None:
+    model = Model(5)
+    x = model.graph.add_input("x", model.type((1, _EXTENT, _EXTENT, _FEW), 0.05))
+    wide = convolved(model, x, _CHANNELS)
+    one, other = (
+        model.emit(op, [wide], model.type(model.of(wide).shape, 1 / 128))
+        for op in ("tanh", "hardswish")
+    )
+    # This one is also read whole, so the region of the first convolution ends in front of it.
+    for image in (one, other):
+        deep = convolved(model, image, _CHANNELS, "depthwise_conv_2d", kernel=5, dilation=2)
+        model.graph.outputs.append(convolved(model, deep, _FEW))
+    model.graph.outputs.append(convolved(model, one, _FEW))
+    verify(model.graph)
+    turns = channels_in_turn(model.graph, _BYTES)
+    assert sum(node.op == "depthwise_conv_2d" for node in turns.graph.nodes()) > 2
+    inputs = random_inputs(model.graph, 1)
+    wanted, found = evaluate(model.graph, inputs), evaluate(turns.graph, inputs)
+    assert all(np.array_equal(wanted[name], found[name]) for name in model.graph.outputs)
+
+
 @pytest.mark.parametrize("nbytes", [1_000, 30_000])
 def test_graphs_stay_as_they_are_if_borders_fit_or_images_do_not(nbytes: int) -> None:
     graph = squeezed()

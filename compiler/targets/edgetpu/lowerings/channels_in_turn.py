@@ -11,7 +11,7 @@ operators that read all channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from fitzroy.compiler.ir import Graph, Node
@@ -61,7 +61,7 @@ def channels_in_turn(graph: Graph, narrow_bytes: int) -> Rewritten:
             continue
         parts = _parts(graph, node, narrow_bytes)
         if len(parts) > 1:
-            region = _Region.around(graph, node, parts)
+            region = _Region.around(graph, node, parts, taken)
             taken.update(one.name for one in region.nodes)
             regions.append(region)
     if not regions:
@@ -118,13 +118,20 @@ class _Region:
     parts: Sequence[range]
 
     @classmethod
-    def around(cls, graph: Graph, node: Node, parts: Sequence[range]) -> _Region:
-        """The region of a depthwise convolution: all that is connected with it by images."""
+    def around(cls, graph: Graph, node: Node, parts: Sequence[range], taken: Set[str]) -> _Region:
+        """The region of a depthwise convolution: all that is connected with it by images.
+
+        Args:
+            graph: the graph.
+            node: the convolution.
+            parts: the channels.
+            taken: names of nodes that belong to other regions.
+        """
         names, waiting = {node.name}, [node]
         while waiting:
             near = waiting.pop()
             for other in (*_before(graph, near), *_after(graph, near)):
-                if other.name not in names:
+                if other.name not in names | taken:
                     names.add(other.name)
                     waiting.append(other)
         return cls([one for one in graph.nodes() if one.name in names], parts)
