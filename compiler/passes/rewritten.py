@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node
@@ -28,8 +29,12 @@ class Rewritten:
         return Rewritten(found.graph, {**self.origins, **origins})
 
 
+Item = TypeVar("Item")
+"""What is rewritten at a time: a node, or several."""
+
+
 @dataclass
-class Rewriter:
+class Rewriter(Generic[Item]):
     """A graph on its way to another one.
 
     Attributes:
@@ -62,18 +67,18 @@ class Rewriter:
         self.graph.add_node(Node(name, op, tuple(inputs), node.outputs, attributes))
         self.origins[name] = node.name
 
-    def rewrite(self, node: Node) -> None:
-        """Put others in the place of a node."""
+    def rewrite(self, item: Item) -> None:
+        """Put other nodes in the place of an item's."""
         raise NotImplementedError
 
     @classmethod
-    def applied(cls, graph: Graph, nodes: Sequence[Node]) -> Rewritten:
-        """A graph with some of its nodes rewritten; the graph itself if there are none."""
-        if not nodes:
+    def applied(cls, graph: Graph, items: Sequence[Item]) -> Rewritten:
+        """A graph with some items rewritten; the graph itself if there are none."""
+        if not items:
             return Rewritten(graph)
         work = cls(graph.copy())
-        for node in nodes:
-            work.rewrite(node)
+        for item in items:
+            work.rewrite(item)
         return work.finished()
 
     def finished(self) -> Rewritten:

@@ -22,7 +22,7 @@ def session(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     it is, it is kept from being loaded twice.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:fitzroy", "-p", "no:cacheprovider"]
-    # For messages of assertions, pytest would parse all modules of every package with a plugin.
+    # Otherwise pytest rewrites the assertions of every module of a package that has a plugin.
     command += ["--assert", "plain"]
     command += ["-p", "fitzroy.testing.plugin", "--rootdir", str(folder), *arguments]
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))

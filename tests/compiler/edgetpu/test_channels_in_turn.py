@@ -141,10 +141,11 @@ def test_operators_belong_to_one_region_at_most() -> None:
         model.emit(op, [wide], model.type(model.of(wide).shape, 1 / 128))
         for op in ("tanh", "hardswish")
     )
-    # This one is also read whole, so the region of the first convolution ends in front of it.
     for image in (one, other):
         deep = convolved(model, image, _CHANNELS, "depthwise_conv_2d", kernel=5, dilation=2)
         model.graph.outputs.append(convolved(model, deep, _FEW))
+    # The first image is read whole as well, so the first region ends in front of it. The second
+    # region would reach it from above.
     model.graph.outputs.append(convolved(model, one, _FEW))
     verify(model.graph)
     turns = channels_in_turn(model.graph, _BYTES)

@@ -100,7 +100,9 @@ def _relieved(
         relieved = host_layers.compacted(layered)
         if relieved is None and not ordered:
             ordered, relieved = True, _reordered(search)
-        relieved = relieved or spilling.fetched_apart(layered)
+        if relieved is None:
+            tensors = {live.tensor.name: live.tensor for live in search.lives}
+            relieved = spilling.fetched_apart(layered, tensors)
         if relieved is None:
             ways = _ways(search, found)
             relieved = ways.fastest if again else ways.waiting
@@ -115,8 +117,8 @@ def _relieved(
 
 
 _MOST_TIMES, _FEW = 2, 32
-"""Room is made at most so many times for each layer, and as for so many layers in small models.
-Layers that make an image again can be made again themselves, so that there would be no end."""
+"""Most attempts to make room, for each layer of a model; smaller models count as so many layers.
+There would be no end otherwise: an image that is computed again can be computed again itself."""
 
 
 def _reordered(search: Search) -> Layered | None:

@@ -26,7 +26,7 @@ from fitzroy.compiler.targets.edgetpu.host import scratch
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS, Image, TiledAxis
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +170,20 @@ _FURTHEST = 12
 """Of so many layers, one is interrupted; strips of more of them would be too long."""
 
 
-def fetched_apart(layered: Layered) -> Layered | None:
-    """The layers with an image in the host's memory that comes back for each of its readers.
+def fetched_apart(layered: Layered, tensors: Mapping[str, Placed]) -> Layered | None:
+    """The layers with an image in the host's memory that each of its readers fetches separately.
 
-    What all of them read together makes the image larger than narrow memory, although its own
-    pixels fit: readers of rows that lie far apart want most of it on every tile. What one of them
-    reads fits in strips.
+    The pixels of the image fit narrow memory, but not what all readers together keep of it: if they
+    read rows that lie far apart, that is most of the image on every tile. What a single one reads
+    fits in strips.
+
+    Args:
+        layered: the layers.
+        tensors: what they make, without strips.
 
     Returns:
         None if there is no such image.
     """
-    tensors = Schedule.of(layered).tensors
     readers = Counter(name for layer in layered.layers for name in layer.reads)
     maker = next(
         (
@@ -189,24 +192,22 @@ def fetched_apart(layered: Layered) -> Layered | None:
             if readers[layer.writes] > 1
             and not (layer.remote or layer.received or layer.returned)
             and tensors[layer.writes].nbytes > layered.options.narrow_bytes
-            and _WIDER * _alone(layered, layer.writes).nbytes <= tensors[layer.writes].nbytes
+            and tensors[layer.writes].nbytes
+            >= _WIDER * Image.of(layer.writes, layered.type(layer.writes).shape).nbytes
         ),
         None,
     )
     if maker is None:
         return None
-    name, origin = maker.writes, maker.origin
-    kept = layered.unused(f"{name}.kept")
-    types, layers = {**layered.types, kept: layered.type(name)}, list[Layer]()
+    name, keep = maker.writes, _keep(layered, maker)
+    types, layers = {**layered.types, keep.writes: layered.type(name)}, list[Layer]()
     for layer in layered.layers:
         if name in layer.reads:
             back = unused_name(f"{name}.again", layered.graph.values, types)
             types[back] = layered.type(name)
-            layers.append(Fetch(name=back, reads=(), writes=back, source=kept, origin=origin))
-            layer = _reading(layer, name, back)
-        layers.append(layer)
-        if layer is maker:
-            layers.append(Keep(name=kept, reads=(name,), writes=kept, origin=origin))
+            layers += [_fetch(keep, back), _reading(layer, name, back)]
+        else:
+            layers += [layer, keep] if layer is maker else [layer]
     return replace(layered, layers=tuple(layers), types=types)
 
 
@@ -217,19 +218,27 @@ def _waiting(layered: Layered, gap: _Gap) -> Layered:
     layered = replace(layered, types={**layered.types, back: type})
     before, after = layered.layers[: gap.reader], layered.layers[gap.reader :]
     after = tuple(_reading(layer, gap.name, back) for layer in after)
-    origin = maker.origin
     if isinstance(maker, Receive):
         again = replace(maker, name=back, writes=back, compact=False)
         return replace(layered, layers=(*before, again, *after))
-    kept = layered.unused(f"{gap.name}.kept")
-    keep = Keep(name=kept, reads=(gap.name,), writes=kept, origin=origin)
-    fetch = Fetch(name=back, reads=(), writes=back, source=kept, origin=origin)
+    keep = _keep(layered, maker)
     made, rest = before[: gap.maker + 1], before[gap.maker + 1 :]
     return replace(
         layered,
-        layers=(*made, keep, *rest, fetch, *after),
-        types={**layered.types, kept: type},
+        layers=(*made, keep, *rest, _fetch(keep, back), *after),
+        types={**layered.types, keep.writes: type},
     )
+
+
+def _keep(layered: Layered, maker: Layer) -> Keep:
+    """Sends the image that a layer makes to the host."""
+    kept = layered.unused(f"{maker.writes}.kept")
+    return Keep(name=kept, reads=(maker.writes,), writes=kept, origin=maker.origin)
+
+
+def _fetch(keep: Keep, back: str) -> Fetch:
+    """Takes an image back, under a name."""
+    return Fetch(name=back, reads=(), writes=back, source=keep.writes, origin=keep.origin)
 
 
 def cycles(layered: Layered) -> float:
@@ -298,7 +307,7 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
             if name in uses:
                 uses[name].append(number)
     for name, numbers in uses.items():
-        image = _alone(layered, name)
+        image = Image.of(name, layered.type(name).shape)
         maker = layered.layers[numbers[0]]
         for before, after in pairwise(numbers):
             later = [layered.layers[number] for number in numbers if number >= after]
@@ -306,14 +315,6 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
                 layer.by_name for layer in later
             ):
                 yield _Gap(name, numbers[0], before, after, image.nbytes)
-
-
-def _alone(layered: Layered, name: str) -> Image:
-    """An image of which tiles keep nothing but what they own."""
-    _, height, width, channels = layered.type(name).shape
-    return Image(
-        name, TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, []), channels, 0
-    )
 
 
 _LENGTH_POWER = 2
@@ -328,4 +329,4 @@ _SHORTEST = 2
 """A gap has more than so many layers, counted with its last reader."""
 
 _WIDER = 2
-"""What readers want of an image is wide if tiles keep so many times what they own."""
+"""An image is fetched for each reader only if tiles would keep so many times what they own."""

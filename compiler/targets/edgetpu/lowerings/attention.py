@@ -122,7 +122,7 @@ def _moved(node: Node, name: str, numbers: Numbers) -> Numbers:
 
 
 @dataclass
-class _Work(Rewriter):
+class _Work(Rewriter[Node]):
     """A graph that is taken apart node by node.
 
     Attributes:

@@ -58,7 +58,7 @@ def _axes_of(graph: Graph, node: Node) -> tuple[_Axis, ...]:
     return () if missing < 0 else (*[_Axis(1)] * missing, *axes)
 
 
-class _Work(Rewriter):
+class _Work(Rewriter[Node]):
     """A graph whose borders become those of images one by one."""
 
     def rewrite(self, node: Node) -> None:

@@ -1,17 +1,18 @@
-"""Depthwise convolutions of some channels after others, where borders of all do not fit.
+"""Depthwise convolutions that compute some channels at a time, where borders of all do not fit.
 
-With an image, a tile keeps what it reads of its neighbours. On small maps that is several times
-what it owns, if a kernel reaches far. Strips of rows do not help where a mean of the whole image is
-read next, as in squeeze and excitation. But no channel depends on another one: neither in depthwise
-convolutions, nor in activations, means over an image, and products with a factor for each channel.
-A convolution in front of them makes any of its channels alone. So all of these compute a part of
-the channels, one part after the other, and only one has borders at a time. The parts are joined for
-operators that read all channels.
+A tile keeps what it reads of its neighbours' part of an image beside its own. If a kernel reaches
+far on a small map, that is several times what it owns. Strips of rows would need less, but cannot
+be used if a mean of the whole image comes next, as in squeeze and excitation. Channels, however,
+are independent of each other in depthwise convolutions, activations, means over an image and
+products with a factor for each channel, and a convolution in front of these can make any of its
+channels alone. So all of them are divided into parts of the channels, which are computed one after
+the other: borders are needed for one part at a time. Operators that read all channels get the parts
+joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from fitzroy.compiler.ir import Graph, Node
@@ -24,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import windows_of
 from fitzroy.compiler.targets.edgetpu.lowerings.some_channels import (
     ChannelRewriter,
-    bias_of,
+    is_known,
     narrowed,
     some,
 )
@@ -33,23 +34,17 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     ROWS,
     Image,
-    Interval,
-    TiledAxis,
+    needs_of,
     round_up,
     split,
 )
 
 _SHARE = 4
-"""A part of an image with its borders takes one of so many parts of narrow memory."""
-
-_GRID = ROWS, COLUMNS
-
-_FILTER_AXIS = {"conv_2d": 0, "depthwise_conv_2d": 3}
-"""The axis of output channels in filters."""
+"""A part of the channels, borders included, may take one of so many parts of narrow memory."""
 
 
 def channels_in_turn(graph: Graph, narrow_bytes: int) -> Rewritten:
-    """A graph of the same meaning, in which borders of all channels are never there together.
+    """A graph of the same meaning, which needs borders for some channels at a time.
 
     Args:
         graph: the graph; it stays as it is, and is the result if all borders fit.
@@ -64,42 +59,30 @@ def channels_in_turn(graph: Graph, narrow_bytes: int) -> Rewritten:
             region = _Region.around(graph, node, parts, taken)
             taken.update(one.name for one in region.nodes)
             regions.append(region)
-    if not regions:
-        return Rewritten(graph)
-    work = _Work(graph.copy())
-    for region in regions:
-        work.divide(region)
-    return work.finished()
+    return _Work.applied(graph, regions)
 
 
 def _parts(graph: Graph, node: Node, narrow_bytes: int) -> Sequence[range]:
-    """Channels that a depthwise convolution computes at a time; all, if their borders fit.
+    """Channels that a depthwise convolution computes at a time.
 
-    They are all as well if the image does not even fit without borders: then strips of rows help.
+    These are all channels if their borders fit, and also if the image does not even fit without
+    borders, which takes strips of rows.
     """
     call = Call.of(graph, node)
     source, result = call.type(0).shape, call.result.type.shape
     _, height, width, _ = call.operand(1).type.shape
     rows, columns = windows_of(call, (height, width))
-    needs = [
-        [tuple(window.needs(owned) for owned in split(count, tiles))]
-        for window, count, tiles in zip((rows, columns), result[1:3], _GRID, strict=True)
-    ]
-    bordered, computed = _bytes(source, needs), _bytes(result)
-    if bordered + computed <= narrow_bytes or _bytes(source) + computed > narrow_bytes:
+    read = (
+        [needs_of(rows, split(result[1], ROWS))],
+        [needs_of(columns, split(result[2], COLUMNS))],
+    )
+    plain, computed = Image.of("", source).nbytes, Image.of("", result).nbytes
+    bordered = Image.of("", source, read=read).nbytes
+    if bordered + computed <= narrow_bytes or plain + computed > narrow_bytes:
         return [range(source[3])]
     fewest = -(-bordered * _SHARE // narrow_bytes)
     width = round_up(-(-source[3] // fewest), LANES)
     return [range(begin, min(begin + width, source[3])) for begin in range(0, source[3], width)]
-
-
-def _bytes(shape: Sequence[int], needs: Sequence[Sequence[tuple[Interval, ...]]] = ((), ())) -> int:
-    """Bytes of every tile that an image takes, with what is read of its rows and columns."""
-    rows, columns = (
-        TiledAxis.of(extent, tiles, read)
-        for extent, tiles, read in zip(shape[1:3], _GRID, needs, strict=True)
-    )
-    return Image("", rows, columns, shape[3], 0).nbytes
 
 
 # --- what goes together --------------------------------------------------------------------------
@@ -110,8 +93,8 @@ class _Region:
     """Operators that compute the same channels at a time.
 
     Attributes:
-        nodes: them, in order.
-        parts: the channels.
+        nodes: the operators, in order.
+        parts: the channels of each part.
     """
 
     nodes: Sequence[Node]
@@ -124,7 +107,7 @@ class _Region:
         Args:
             graph: the graph.
             node: the convolution.
-            parts: the channels.
+            parts: the channels of each part.
             taken: names of nodes that belong to other regions.
         """
         names, waiting = {node.name}, [node]
@@ -146,7 +129,8 @@ def _before(graph: Graph, node: Node) -> Iterator[Node]:
         if maker is None or name in graph.outputs:
             continue
         apart = all(_keeps_channels(graph, reader) for reader in graph.consumers(name))
-        if apart and (_keeps_channels(graph, maker) or _is_convolution(graph, maker)):
+        divisible = maker.op == "conv_2d" and is_known(graph, maker)
+        if apart and (divisible or _keeps_channels(graph, maker)):
             yield maker
 
 
@@ -172,21 +156,10 @@ def _is_image(graph: Graph, name: str) -> bool:
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:
     """Whether a node is a depthwise convolution of one result for each channel, all of it known."""
-    if node.op != "depthwise_conv_2d" or not _is_known(graph, node):
+    if node.op != "depthwise_conv_2d" or not is_known(graph, node):
         return False
     name, filters = str(node.inputs[0]), graph.type(str(node.inputs[1]))
     return _is_image(graph, name) and filters.shape[3] == graph.type(name).shape[3]
-
-
-def _is_convolution(graph: Graph, node: Node) -> bool:
-    return node.op == "conv_2d" and _is_known(graph, node)
-
-
-def _is_known(graph: Graph, node: Node) -> bool:
-    """Whether the filter of a convolution is a quantized constant, and its bias one too."""
-    filters, bias = graph.value(str(node.inputs[1])), bias_of(graph, node)
-    known = filters.is_constant and (bias is None or bias.is_constant)
-    return known and filters.type.quantization is not None
 
 
 def _keeps_channels(graph: Graph, node: Node) -> bool:
@@ -203,7 +176,7 @@ def _keeps_channels(graph: Graph, node: Node) -> bool:
             return _is_depthwise(graph, node)
         case "mean":
             assert isinstance(a, ReductionAttributes), "the attributes of its operator"
-            return tuple(a.axes) == (1, 2)
+            return a.axes == (1, 2)
         case "pad":
             assert isinstance(a, PadAttributes), "the attributes of its operator"
             return not any((a.before[0], a.after[0], a.before[3], a.after[3]))
@@ -216,58 +189,64 @@ def _keeps_channels(graph: Graph, node: Node) -> bool:
 
 
 def _has_channels(graph: Graph, name: str, channels: int) -> bool:
-    """Whether a value has so many channels: one that is computed, and of which slices are read."""
+    """Whether a value has so many channels and is computed, so that slices of it can be read."""
     return not graph.value(name).is_constant and graph.type(name).shape[-1] == channels
 
 
 # --- the parts -----------------------------------------------------------------------------------
 
 
-class _Work(ChannelRewriter):
+class _Work(ChannelRewriter[_Region]):
     """A graph whose regions are divided one by one."""
 
-    def divide(self, region: _Region) -> None:
+    def rewrite(self, item: _Region) -> None:
         """Put nodes that make some channels in the place of those that make all."""
-        made: dict[str, list[str]] = {one.outputs[0]: [] for one in region.nodes}
-        for channels in region.parts:
-            for node in region.nodes:
-                operands = self.operands(node, channels, {k: v[-1] for k, v in made.items() if v})
-                type = narrowed(self.graph.type(node.outputs[0]), channels)
-                own = self.emit(node.name, node.op, operands, type, node.attributes)
-                made[node.outputs[0]].append(own)
-        names = {node.name for node in region.nodes}
-        for node in reversed(region.nodes):
+        parts = [self.part(item, channels) for channels in item.parts]
+        names = {node.name for node in item.nodes}
+        for node in reversed(item.nodes):
             (result,) = node.outputs
             outside = any(reader.name not in names for reader in self.graph.consumers(result))
             if outside or result in self.graph.outputs:
                 axis = len(self.graph.type(result).shape) - 1
                 joined = ConcatenationAttributes(axis)
-                self.put_in_place(node, "concatenation", made[result], joined)
+                self.put_in_place(node, "concatenation", [part[result] for part in parts], joined)
             else:
                 self.graph.remove(node.name)
 
-    def operands(self, node: Node, channels: range, own: dict[str, str]) -> Sequence[str | None]:
+    def part(self, region: _Region, channels: range) -> dict[str, str]:
+        """Append nodes that make some channels.
+
+        Returns:
+            Names of their results, by the names of those with all channels.
+        """
+        made: dict[str, str] = {}
+        for node in region.nodes:
+            (result,) = node.outputs
+            operands = self.operands(node, channels, made)
+            type = narrowed(self.graph.type(result), channels)
+            made[result] = self.emit(node.name, node.op, operands, type, node.attributes)
+        return made
+
+    def operands(
+        self, node: Node, channels: range, made: Mapping[str, str]
+    ) -> Sequence[str | None]:
         """What a node reads to make some channels.
 
         Args:
             node: the node.
-            channels: them.
-            own: these channels of results of its region, by the names of all.
+            channels: the channels.
+            made: results of its region with these channels, by the names of those with all.
         """
-        if node.op in _FILTER_AXIS:
-            (source, *_), filters = node.inputs, self.filters(node, channels)
-            if node.op == "conv_2d":
-                return [source, filters, *self.biases(node, channels)]
-            return [self.part(node, source, channels, own), filters, *self.biases(node, channels)]
-        return [self.part(node, name, channels, own) for name in node.inputs]
 
-    def part(
-        self, node: Node, name: str | None, channels: range, own: dict[str, str]
-    ) -> str | None:
-        """Some channels of what a node reads."""
-        if name is None or self.graph.type(name).size == 1:
-            return name
-        return own[name] if name in own else self.slice(node, name, channels)
+        def narrow(name: str | None) -> str | None:
+            if name is None or self.graph.type(name).size == 1:
+                return name
+            return made[name] if name in made else self.slice(node, name, channels)
+
+        if OPS[node.op].channel_axis is None:
+            return [narrow(name) for name in node.inputs]
+        image = node.inputs[0] if node.op == "conv_2d" else narrow(node.inputs[0])
+        return [image, self.filters(node, channels), *self.biases(node, channels)]
 
     def filters(self, node: Node, channels: range) -> str:
         """The filters of some of a convolution's output channels."""
@@ -275,5 +254,5 @@ class _Work(ChannelRewriter):
         quantization = filters.type.quantization
         assert filters.data is not None, "the filter is known"
         assert quantization is not None, "and quantized"
-        data = filters.data.take(channels, axis=_FILTER_AXIS[node.op])
+        data = filters.data.take(channels, axis=OPS[node.op].channel_axis)
         return self.graph.add_constant(filters.name, data, some(quantization, channels))

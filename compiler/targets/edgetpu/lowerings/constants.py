@@ -30,14 +30,11 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
 from fitzroy.compiler.targets.edgetpu.layers.matrices import COVERED
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
-    COLUMNS,
     LANES,
-    ROWS,
     TILES,
     WORD,
     Image,
     Placed,
-    TiledAxis,
     Vector,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
@@ -145,8 +142,7 @@ def constant(legalizer: Legalizer, value: Value, *, vector: bool, channels: int 
             depth = channels
             pixels = np.repeat(pixels, channels, axis=2)
         shape = (1, height, width, depth)
-        axes = TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, [])
-        image = result = Image(value.name, *axes, depth, zero)
+        image = result = Image.of(value.name, shape, zero)
         data = np.pad(pixels, ((0, 0), (0, 0), (0, -depth % WORD)), constant_values=zero)
         parts = []
         for tile in range(TILES):

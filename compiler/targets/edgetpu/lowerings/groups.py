@@ -18,7 +18,7 @@ from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes
 from fitzroy.compiler.passes.rewritten import Rewritten
 from fitzroy.compiler.targets.edgetpu.lowerings.some_channels import (
     ChannelRewriter,
-    bias_of,
+    is_known,
     narrowed,
     some,
 )
@@ -36,12 +36,9 @@ def ungrouped(graph: Graph) -> Rewritten:
 
 def _is_grouped(graph: Graph, node: Node) -> bool:
     """Whether a node is a quantized convolution in groups, whose filter is known."""
-    if node.op != "conv_2d":
+    if node.op != "conv_2d" or not is_known(graph, node):
         return False
-    filters, bias = graph.value(str(node.inputs[1])), bias_of(graph, node)
-    known = filters.is_constant and (bias is None or bias.is_constant)
-    quantized = filters.type.quantization is not None
-    return known and quantized and filters.type.shape[3] != _depth(graph, node)
+    return graph.type(str(node.inputs[1])).shape[3] != _depth(graph, node)
 
 
 def _depth(graph: Graph, node: Node) -> int:
@@ -62,7 +59,7 @@ def _bundles(count: int, depth: int, outputs: int) -> list[range]:
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-class _Work(ChannelRewriter):
+class _Work(ChannelRewriter[Node]):
     """A graph whose convolutions lose their groups one by one."""
 
     def rewrite(self, node: Node) -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from fitzroy.base.types import Quantization, TensorType
-from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import StridedSliceAttributes
-from fitzroy.compiler.passes.rewritten import Rewriter
+from fitzroy.compiler.passes.rewritten import Item, Rewriter
 
 
 def narrowed(type: TensorType, channels: range) -> TensorType:
@@ -29,14 +30,16 @@ def some(quantization: Quantization, channels: range) -> Quantization:
     )
 
 
-def bias_of(graph: Graph, node: Node) -> Value | None:
-    """The bias of a convolution, if it has one."""
-    name = node.inputs[2] if len(node.inputs) > 2 else None
-    return None if name is None else graph.value(name)
+def is_known(graph: Graph, node: Node) -> bool:
+    """Whether the filter of a convolution is a quantized constant, and its bias a constant too."""
+    call = Call.of(graph, node)
+    filters, bias = call.operand(1), call.optional(2)
+    known = filters.is_constant and (bias is None or bias.is_constant)
+    return known and filters.type.quantization is not None
 
 
-class ChannelRewriter(Rewriter):
-    """A graph in whose nodes others compute some channels each."""
+class ChannelRewriter(Rewriter[Item]):
+    """A graph in which nodes that compute some channels each take the place of others."""
 
     def slice(self, node: Node, name: str, channels: range) -> str:
         """Append a slice of some channels of a value that a node reads."""
@@ -48,7 +51,7 @@ class ChannelRewriter(Rewriter):
 
     def biases(self, node: Node, channels: range) -> list[str | None]:
         """The biases of some of a convolution's output channels, as operands after its filter."""
-        bias = bias_of(self.graph, node)
+        bias = Call.of(self.graph, node).optional(2)
         if bias is None:
             return []
         assert bias.data is not None, "the bias is known"

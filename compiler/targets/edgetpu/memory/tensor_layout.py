@@ -223,6 +223,32 @@ class Image:
     zero_point: int
     base: int = -1
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        shape: Sequence[int],
+        zero_point: int = 0,
+        read: tuple[Sequence[Intervals], Sequence[Intervals]] = ((), ()),
+    ) -> Image:
+        """An image [1,h,w,c] that tiles divide evenly.
+
+        Args:
+            name: name of the tensor.
+            shape: its shape.
+            zero_point: stored value of zero, unsigned.
+            read: what tiles read of its rows, and of its columns, beside what they own.
+        """
+        _, height, width, channels = shape
+        rows, columns = read
+        return cls(
+            name,
+            TiledAxis.of(height, ROWS, rows),
+            TiledAxis.of(width, COLUMNS, columns),
+            channels,
+            zero_point,
+        )
+
     @property
     def depth(self) -> int:
         """Bytes of a pixel: its channels, filled up to words."""

@@ -120,7 +120,7 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
 
 
 def _context(assignment: Assignment, builder: Builder, matrix: Identity) -> Context:
-    """What the identity matrix finds when it is emitted; steps have other scratch memory."""
+    """The context in which the identity matrix is emitted; steps have their own scratch memory."""
     schedule, pieces = assignment.schedule, assignment.residency.pieces
     sent = [
         (item.name, item.units)
@@ -146,7 +146,7 @@ def _emit(
     """Emit all steps.
 
     Args:
-        context: what the first step finds.
+        context: the context; tensors, scratch memory and flow are set for each step.
         schedule: the steps.
         phases: what the phase of each step brings from the host, and sends there.
 
@@ -180,7 +180,7 @@ def _emit(
 
 
 def _emit_step(context: Context, step: Step) -> None:
-    """Emit the instructions of a step, after what they take from the host has been asked for."""
+    """Request what a step takes from the host, then emit its instructions."""
     if not step.layer.received:
         context.host.prefetch(context.builder)
     # What a step takes is under way before the tiles are waited for.
@@ -190,7 +190,7 @@ def _emit_step(context: Context, step: Step) -> None:
 
 
 def _demand_room(builder: Builder, step: Step) -> None:
-    """Refuse a step whose instructions no chunk holds.
+    """Refuse a step whose instructions do not fit a chunk.
 
     Raises:
         Refused: they are too many.
