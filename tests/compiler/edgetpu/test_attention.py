@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import Model, differences, findings, program, random_inputs
 
-from fitzroy.base.types import TensorType
+from fitzroy.base.types import Quantization, TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node
+from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
@@ -201,6 +202,17 @@ def test_results_that_others_read_are_made_too() -> None:
     wanted, found = evaluate(graph, inputs), evaluate(taken_apart(graph).graph, inputs)
     for name in graph.outputs:
         assert np.array_equal(found[name], wanted[name])
+    _assert_exact(graph)
+
+
+def test_operators_beside_attention_may_leave_out_operands() -> None:
+    model = Model(2)
+    graph = attention((4, 4), 2, 8, 8)
+    x = graph.add_input("other", model.type((1, 4, 4, 8), 0.05))
+    data = np.ones((4, 1, 1, 8), np.int8)
+    weights = graph.add_constant("weights", data, Quantization.per_tensor(0.02, 0))
+    after = model.type((1, 4, 4, 4), 0.03)
+    graph.outputs.append(graph.emit("conv_2d", [x, weights, None], after, ConvAttributes()))
     _assert_exact(graph)
 
 

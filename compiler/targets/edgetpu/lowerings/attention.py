@@ -144,10 +144,11 @@ class _Work(Rewriter[Node]):
 
     def _of_elements(self, node: Node) -> bool:
         """Whether a node is a function of the single elements of its first operand."""
+        if not OPS[node.op].elementwise:
+            # Others may leave out operands.
+            return False
         others = [self.graph.value(name or "") for name in node.inputs[1:]]
-        return OPS[node.op].elementwise and all(
-            value.is_constant and value.type.size == 1 for value in others
-        )
+        return all(value.is_constant and value.type.size == 1 for value in others)
 
     def _product(self, node: Node) -> None:
         attributes, after = node.attributes, self.graph.type(node.outputs[0])
