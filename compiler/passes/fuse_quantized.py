@@ -185,6 +185,11 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
         inputs = _filtered(graph, node)
     elif node.op in computing or (node.op in _FIXED and _prescribed(node.op, type)):
         inputs = [_source(graph, name) for name in node.inputs]
+        found = next((name for name in inputs if name is not None), None)
+        if found is None:
+            return
+        dtype = graph.type(found).dtype
+        inputs = [x or _number(graph, n, dtype) for x, n in zip(inputs, node.inputs, strict=True)]
     else:
         return
     if inputs is None or None in inputs:
@@ -198,6 +203,19 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
     graph.remove(after.name)
     graph.remove(node.name)
     graph.add_node(quantized)
+
+
+def _number(graph: Graph, name: str | None, dtype: DType) -> str | None:
+    """A constant of one real number as an integer, exactly; None if it is another, or zero."""
+    data = None if name is None else graph.value(name).data
+    if data is None or data.dtype != np.float32 or data.size != 1:
+        return None
+    number = float(data.reshape(()))
+    if not (number and np.isfinite(number)):
+        return None
+    zero = int(number < 0 and dtype is DType.UINT8)
+    stored = (np.sign(data) + zero).astype(dtype.numpy)
+    return graph.add_constant(f"{name}/stored", stored, Quantization.per_tensor(abs(number), zero))
 
 
 def _prescribed(op: str, type: TensorType) -> bool:

@@ -33,6 +33,7 @@ from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
+from fitzroy.compiler.quantization.reciprocals import with_reciprocals
 from fitzroy.compiler.quantization.rest import computed, with_rest
 from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
@@ -41,7 +42,7 @@ from fitzroy.compiler.quantization.rules import (
     touches_reals,
 )
 from fitzroy.compiler.quantization.search import best_of
-from fitzroy.compiler.quantization.statistics import Range, Sample, collect
+from fitzroy.compiler.quantization.statistics import Range, Sample, Statistics, collect
 from fitzroy.compiler.reference import verify
 
 _PARTS = 16
@@ -134,7 +135,12 @@ def quantize_model(
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
-    outputs = examine(source, {n: found.extrema for n, found in statistics.items()}, options)
+    multiplied = with_reciprocals(source, _extrema(statistics))
+    if multiplied is not source:
+        source = multiplied
+        floats, reasons = _floats(source, options)
+        statistics = collect(source, samples, progress)
+    outputs = examine(source, _extrema(statistics), options)
     source = with_split(source, outputs.split)
     floats |= outputs.floats
     most = options.parts or (_PARTS if rare else 1)
@@ -265,6 +271,11 @@ def demand_float(graph: Graph) -> None:
 
 
 # --- what stays float32 --------------------------------------------------------------------------
+
+
+def _extrema(statistics: Mapping[str, Statistics]) -> dict[str, Range]:
+    """Smallest and largest element of each activation."""
+    return {name: found.extrema for name, found in statistics.items()}
 
 
 def _results(graph: Graph, names: Iterable[str]) -> list[str]:

@@ -48,7 +48,7 @@ from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
 from fitzroy.compiler.quantization.ranges import Use, choose_range, readers_function
 from fitzroy.compiler.quantization.report import advice, layers
 from fitzroy.compiler.quantization.sensitivity import sensitivities
-from fitzroy.compiler.quantization.statistics import Statistics, collect
+from fitzroy.compiler.quantization.statistics import Sample, Statistics, collect
 from fitzroy.compiler.reference import evaluate, evaluate_node
 from fitzroy.compiler.targets.edgetpu.partition.rules import lowerings
 from fitzroy.driver.runtime.litert import LiteRtModel
@@ -428,6 +428,39 @@ def test_quotients_by_bounded_roots_stay_where_the_bound_has_no_square(least: fl
     bound = graph.add_constant("least", np.array(least, np.float32))
     graph.outputs = apply(graph, "div", ("x", *apply(graph, "maximum", (root, bound))))
     assert "div" in [node.op for node in prepared(graph).nodes()]
+
+
+def _normalized(least: float, most: float) -> tuple[Graph, list[Sample]]:
+    """Numbers that are divided by others between two bounds, one for each pixel."""
+    graph = Graph("normalized")
+    graph.add_input("x", real(1, 4, 4, 8))
+    graph.add_input("y", real(1, 4, 4, 1))
+    (twice,) = apply(graph, "add", ("y", "y"))
+    graph.outputs = apply(graph, "div", ("x", twice))
+    samples: list[Sample] = []
+    for number in range(8):
+        rng = np.random.default_rng(number)
+        y = rng.uniform(least, most, (1, 4, 4, 1)).astype(np.float32)
+        samples.append({"x": normal(rng, 1, 4, 4, 8), "y": y})
+    return graph, samples
+
+
+@pytest.mark.parametrize("bounds", [(0.5, 2.0), (-3.0, -0.5)])
+def test_quotients_by_similar_numbers_become_products(bounds: tuple[float, float]) -> None:
+    graph, samples = _normalized(*bounds)
+    result = quantize_model(graph, samples, PLAIN)
+    operators = [node.op for node in result.graph.nodes()]
+    assert operators == ["add", "div", "mul"]
+    assert all(lowerings()[op] for op in operators)
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 30
+
+
+@pytest.mark.parametrize("bounds", [(0.01, 2.0), (-1.0, 2.0)])
+def test_quotients_by_other_numbers_stay(bounds: tuple[float, float]) -> None:
+    result = quantize_model(*_normalized(*bounds), PLAIN)
+    operators = [node.op for node in result.graph.nodes()]
+    assert "div" in operators
+    assert "mul" not in operators
 
 
 def test_nothing_left_to_quantize_is_refused() -> None:

@@ -339,7 +339,7 @@ def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
         nodes = len({reason.where for reason in result.floats})
         details = [f"{r.where}: {r.what}: {r.reason}" for r in result.floats]
         stay = "stays" if nodes == 1 else "stay"
-        terminal.warn(f"{count(nodes, 'operator')} {stay} float32 and run on the host", details)
+        terminal.warn(f"{count(nodes, 'operator')} {stay} float32", details)
     for note in result.notes:
         terminal.warn(f"{note.where}: {note.what}", [note.reason, f"hint: {note.hint}"])
 

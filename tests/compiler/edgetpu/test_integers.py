@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import Model, random_inputs
 
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph, Node
@@ -95,6 +95,47 @@ def test_operators_on_reals_run_on_the_chip(
     compiled = compile_edgetpu(source, costs=None)
     assert not on_host(compiled)
     compared(source, compiled, steps=2)
+
+
+def divided(numerator: float | None, denominator: float | None, dtype: DType) -> Graph:
+    """A quotient of real numbers, one of which is known, or none."""
+    model = Reals(3)
+    model.dtype = dtype
+    low = dtype.limits[0]
+    positive = TensorType(SHAPE, dtype, Quantization.per_tensor(0.05, int(low)))
+    x = model.graph.add_input("x", positive)
+    copies = [model.emit("abs", [x], positive) for _ in range(2)]
+    operands = [
+        model.emit("dequantize", [copy], REAL)
+        if number is None
+        else model.graph.add_constant("c", np.array(number, np.float32))
+        for copy, number in zip(copies, (numerator, denominator), strict=True)
+    ]
+    real = model.emit("div", operands, REAL, ActivationAttributes())
+    stored = model.emit("quantize", [real], model.type(SHAPE, 0.02))
+    model.graph.outputs.append(model.emit("abs", [stored], model.type(SHAPE, 0.02)))
+    verify(model.graph)
+    return model.graph
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize(
+    ("numerator", "denominator"), [(1.0, None), (-0.3, None), (None, 3.0), (None, -0.7)]
+)
+def test_quotients_with_one_known_number_run_on_the_chip(
+    numerator: float | None, denominator: float | None, dtype: DType
+) -> None:
+    source = Source.of(divided(numerator, denominator, dtype))
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=1)
+
+
+def test_quotients_of_computed_numbers_stay_on_the_host() -> None:
+    source = Source.of(divided(None, None, DType.INT8))
+    compiled = compile_edgetpu(source, costs=None)
+    assert "div" in on_host(compiled)
+    compared(source, compiled, steps=1)
 
 
 def test_what_the_chip_cannot_compute_stays_on_real_numbers() -> None:

@@ -9,6 +9,7 @@ saturation even further.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,11 +18,12 @@ import numpy.typing as npt
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, TensorType
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Value
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import Clamp, Unary
 from fitzroy.compiler.reference import evaluate_node
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
@@ -69,12 +71,15 @@ class Fit:
     stage: OutputStage
 
 
-def codes(call: Call) -> npt.NDArray[np.int64]:
+def codes(call: Call, argument: int = 0) -> npt.NDArray[np.int64]:
     """The stored result of an operator for each stored argument, both unsigned, int64[256].
 
-    All of its operands are that argument.
+    Args:
+        call: the operator. All of its computed operands are the argument; constants have one
+            element.
+        argument: number of an operand that is computed.
     """
-    node, source = call.node, call.type()
+    node, source = call.node, call.type(argument)
     offset = SIGNED_OFFSET if source.dtype is DType.INT8 else 0
     stored = (np.arange(CODES) - offset).astype(source.dtype.numpy)
     single = Graph(node.name)
@@ -82,13 +87,20 @@ def codes(call: Call) -> npt.NDArray[np.int64]:
     after = call.result.type
     result = single.emit(
         node.op,
-        [name] * len(node.inputs),
+        [_operand(single, value, name) for value in call.inputs],
         TensorType((CODES,), after.dtype, after.quantization),
         node.attributes,
     )
     (only,) = single.nodes()
     values = evaluate_node(single, only, {name: stored}, Arithmetic.XNNPACK)[result]
     return values.astype(np.int64) + (SIGNED_OFFSET if after.dtype is DType.INT8 else 0)
+
+
+def _operand(graph: Graph, value: Value | None, argument: str) -> str:
+    """The name of an operand in a graph of its own: a constant, or the argument."""
+    if value is None or value.data is None:
+        return argument
+    return graph.add_constant("c", value.data.reshape(1), value.type.quantization)
 
 
 def fitted(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> Fit | None:
@@ -242,17 +254,18 @@ _SLACK = 0.02
 """How far values may lie outside of the bounds, of which their verification takes care."""
 
 
-def _function(legalizer: Legalizer, call: Call) -> None:
+def _function(legalizer: Legalizer, call: Call, argument: int = 0) -> None:
     node = call.node
-    wanted = codes(call)
-    fit = fitted(wanted, unsigned_zero_point(call.type()), unsigned_zero_point(call.result.type))
+    wanted = codes(call, argument)
+    zeros = unsigned_zero_point(call.type(argument)), unsigned_zero_point(call.result.type)
+    fit = fitted(wanted, *zeros)
     if fit is None:
         raise UnsupportedError(
             f"{node.spelled} {node.name!r} has no table: "
             f"{SEGMENTS} polynomials of degree {DEGREE} do not give its {CODES} results",
             hint="quantize its result with a larger scale",
         )
-    source = legalizer.place(node.inputs[0] or "")
+    source = legalizer.place(node.inputs[argument] or "")
     pointwise(legalizer, node.name, source, node.outputs[0], fit.stage, table=fit.table)
 
 
@@ -260,3 +273,22 @@ for _name, _operator in OPS.items():
     # A clamp is the end of an output stage; a table is for functions without jumps.
     if isinstance(_operator, Unary) and _operator.smooth and not isinstance(_operator, Clamp):
         legalizes(_name)(_function)
+
+
+@legalizes("div")
+def _quotient(legalizer: Legalizer, call: Call) -> None:
+    (argument,) = (index for index, value in enumerate(call.inputs) if not _is_number(value))
+    _function(legalizer, call, argument)
+
+
+@requires("div")
+def _of_one(call: Call) -> Iterator[Reject]:
+    """A quotient is a function of one element if the other one is known."""
+    shapes = [value.type.shape for value in call.inputs if value and not _is_number(value)]
+    if shapes != [call.result.type.shape]:
+        advice = "multiply by the reciprocal, which fitzroy quantize does for a float32 model"
+        yield refused(call, "divides tensors; the chip divides by, or divides, one number", advice)
+
+
+def _is_number(value: Value | None) -> bool:
+    return value is not None and value.data is not None and value.data.size == 1
