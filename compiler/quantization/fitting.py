@@ -31,7 +31,8 @@ _FEWEST_ROWS_PER_TAP = 2
 of what is to come."""
 
 _MOST_TAPS = 2304
-"""Most weights of a sum that are fitted: the work grows with their square and cube."""
+"""Most weights of a sum that are fitted, or that make up for each other's errors: the work grows
+with their square and cube."""
 
 _LEAST_ROWS = 4096
 
@@ -158,20 +159,36 @@ def _stored(
     scales = scales.reshape(groups, -1)
     centred = inputs.astype(np.float64)
     centred -= centred.mean(axis=1, keepdims=True)
-    gram = centred.transpose(0, 2, 1) @ centred
-    power = np.trace(gram, axis1=1, axis2=2) / taps
-    power = np.where(power > 0, power, 1.0)[:, None]
-    diagonal = np.arange(taps)
-    gram[:, diagonal, diagonal] += (_LITTLE_RIDGE if targets is None else _RIDGE) * power
-    if targets is not None:
-        wanted = targets.reshape(len(targets), groups, -1).transpose(1, 0, 2)
-        wanted = wanted - wanted.mean(axis=1, keepdims=True)
-        missing = wanted - centred @ weights.transpose(0, 2, 1)
-        change = np.linalg.solve(gram, centred.transpose(0, 2, 1) @ missing)
-        weights = weights + change.transpose(0, 2, 1)
-    stored = _rounded_in_turn(weights, scales, gram).reshape(channels, taps)
+    ridge = _LITTLE_RIDGE if targets is None else _RIDGE
+    rounded = []
+    for first in range(0, taps, _MOST_TAPS):
+        part = slice(first, first + _MOST_TAPS)
+        gram, some = _gram(centred[..., part], ridge), weights[..., part]
+        if targets is not None:
+            # So many taps as are fitted are a single part.
+            some = some + _change(weights, centred, targets, gram)
+        rounded.append(_rounded_in_turn(some, scales, gram))
+    stored = np.concatenate(rounded, axis=-1).reshape(channels, taps)
     shaped = stored.T if depthwise else stored
     return replace(given, filter=shaped.reshape(kernel.shape).astype(np.int8))
+
+
+def _change(weights: Doubles, inputs: Doubles, targets: Floats, gram: Doubles) -> Doubles:
+    """What is to be added to weights so that sums of products come closest to targets."""
+    wanted = targets.reshape(len(targets), len(weights), -1).transpose(1, 0, 2)
+    wanted = wanted - wanted.mean(axis=1, keepdims=True)
+    missing = wanted - inputs @ weights.transpose(0, 2, 1)
+    return np.linalg.solve(gram, inputs.transpose(0, 2, 1) @ missing).transpose(0, 2, 1)
+
+
+def _gram(inputs: Doubles, ridge: float) -> Doubles:
+    """Sums of products of inputs [groups,rows,taps], with a ridge as a share of their power."""
+    gram: Doubles = inputs.transpose(0, 2, 1) @ inputs
+    taps = gram.shape[-1]
+    power = np.trace(gram, axis1=1, axis2=2) / taps
+    diagonal = np.arange(taps)
+    gram[:, diagonal, diagonal] += ridge * np.where(power > 0, power, 1.0)[:, None]
+    return gram
 
 
 def _sums(

@@ -30,6 +30,7 @@ from fitzroy.compiler.quantization.calibrated import (
     Recipe,
 )
 from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.masks import unseen, with_bounded_masks, with_finite_masks
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
@@ -135,11 +136,13 @@ def quantize_model(
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
-    multiplied = with_reciprocals(source, _extrema(statistics))
-    if multiplied is not source:
-        source = multiplied
+    rewritten = with_bounded_masks(source, statistics)
+    rewritten = with_reciprocals(rewritten, _extrema(statistics))
+    if rewritten is not source:
+        source = rewritten
         floats, reasons = _floats(source, options)
         statistics = collect(source, samples, progress)
+    limits = {**unseen(source, statistics), **limits}
     outputs = examine(source, _extrema(statistics), options)
     source = with_split(source, outputs.split)
     floats |= outputs.floats
@@ -206,7 +209,8 @@ def prepared(graph: Graph) -> Graph:
     """A graph whose weights are constants, as files with float16 weights have them not.
 
     Squares, for which TFLite has no 8-bit kernel, and quotients by constants and by square roots,
-    which less hardware computes, become products.
+    which less hardware computes, become products. Masks of attention become sums with finite
+    numbers.
     """
     result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
     for node in result.nodes():
@@ -224,6 +228,7 @@ def prepared(graph: Graph) -> Graph:
             type = result.type(str(node.inputs[1]))
             factor = result.emit("rsqrt", [root], type, stem=f"{node.name}.factor")
             result.update(replace(node, op="mul", inputs=(node.inputs[0], factor)))
+    with_finite_masks(result)
     result.prune()
     return result
 

@@ -93,6 +93,10 @@ _NARROW = 0.5
 quantization of its own; the part is converted for the concatenation."""
 
 
+_CHOOSING = ("maximum", "minimum", "select")
+"""Operators that give elements of their operands."""
+
+
 class _Chooser:
     def __init__(
         self,
@@ -128,7 +132,8 @@ class _Chooser:
         self.operands[node.name] = operands
         for index, key in operands.items():
             data = self.graph.value(str(node.inputs[index])).data
-            if data is not None and data.size:
+            # What is chosen of a constant lies in the range of the result, where others saturate.
+            if data is not None and data.size and node.op not in _CHOOSING:
                 self.ranges[key] = float(data.min()), float(data.max())
         for key in (*operands.values(), *results):
             self.groups.find(key)

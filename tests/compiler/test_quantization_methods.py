@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
-from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -30,6 +31,7 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.quantization import fitting
 from fitzroy.compiler.quantization.calibrated import Calibrated, Quantized, Recipe
 from fitzroy.compiler.quantization.channels import FIXED, Channels
 from fitzroy.compiler.quantization.comparison import compare, real_output, stored_input
@@ -43,7 +45,7 @@ from fitzroy.compiler.quantization.options import (
     QuantizeOptions,
     RangeMethod,
 )
-from fitzroy.compiler.quantization.parameters import nearest
+from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
 from fitzroy.compiler.quantization.ranges import Use, choose_range, readers_function
 from fitzroy.compiler.quantization.report import advice, layers
@@ -463,6 +465,50 @@ def test_quotients_by_other_numbers_stay(bounds: tuple[float, float]) -> None:
     assert "mul" not in operators
 
 
+def _masked(op: str, number: float) -> Graph:
+    """Causal attention whose scores a number is added to, or put in the place of."""
+    graph, count = Graph("masked"), 12
+    x, y = (graph.add_input(name, real(1, count, 8)) for name in "xy")
+    (scores,) = apply(graph, "batch_matmul", (x, y), BatchMatMulAttributes(False, True))
+    hidden = np.triu(np.ones((1, count, count), np.bool_), 1)
+    if op == "add":
+        mask = np.where(hidden, np.float32(number), np.float32(0))
+        (scores,) = apply(graph, "add", (scores, graph.add_constant("mask", mask)))
+    else:
+        chosen = graph.add_constant("number", np.array(number, np.float32))
+        operands = (graph.add_constant("hidden", hidden), chosen, scores)
+        (scores,) = apply(graph, "select", operands)
+    (shares,) = apply(graph, "softmax", (scores,))
+    graph.outputs = apply(graph, "batch_matmul", (shares, x), BatchMatMulAttributes())
+    return graph
+
+
+@pytest.mark.parametrize("number", [-1e4, -1e9, float(np.finfo(np.float32).min), -math.inf])
+@pytest.mark.parametrize("op", ["add", "select"])
+def test_masks_leave_the_steps_to_what_counts(op: str, number: float) -> None:
+    graph = _masked(op, number)
+    samples: list[Sample] = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        samples.append({name: normal(rng, 1, 12, 8) for name in "xy"})
+    result = quantize_model(graph, samples, PLAIN)
+    operators = [node.op for node in result.graph.nodes()]
+    assert operators == ["batch_matmul", "add", "softmax", "batch_matmul"]
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 25
+
+
+@pytest.mark.parametrize(("op", "number"), [("maximum", -1e38), ("minimum", 1e38)])
+def test_numbers_that_are_never_chosen_take_no_steps(op: str, number: float) -> None:
+    graph = Graph("bounded")
+    graph.add_input("x", real(1, 4, 4, 8))
+    bound = graph.add_constant("bound", np.array([number], np.float32))
+    (sums,) = apply(graph, "add", ("x", "x"))
+    graph.outputs = apply(graph, op, (sums, bound))
+    samples = [{"x": normal(np.random.default_rng(n), 1, 4, 4, 8)} for n in range(8)]
+    result = quantize_model(graph, samples, PLAIN)
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 35
+
+
 def test_nothing_left_to_quantize_is_refused() -> None:
     graph, samples = chain([1.0])
     with pytest.raises(UnsupportedError, match="nothing is left"):
@@ -574,25 +620,53 @@ def test_steps_of_filters_lose_no_more_than_the_finest_ones(axis: int | None) ->
         assert ours.sum() < 0.95 * theirs.sum()
 
 
+def _product(kernel: Array) -> tuple[Graph, Node, Parameters]:
+    """A matrix product with weights [channels,taps], and its parameters, rounded to the nearest."""
+    graph = Graph("product")
+    graph.add_input("x", real(1, kernel.shape[1]))
+    weights = graph.add_constant("w", kernel)
+    graph.outputs = apply(graph, "fully_connected", ("x", weights))
+    return graph, graph.nodes()[0], nearest(kernel, None, 0, 1.0, 1.0)
+
+
 @pytest.mark.parametrize("rows", [16, 400])
 def test_weights_that_are_rounded_together_lose_less(rows: int) -> None:
     """Inputs that go together, as means of pictures do; fewer of them than weights, and more."""
     rng = np.random.default_rng(4)
     base = normal(rng, 6, 64)
     inputs = (normal(rng, 2 * rows, 6) @ base + 0.02 * normal(rng, 2 * rows, 64)).astype(np.float32)
-    graph = Graph("product")
-    graph.add_input("x", real(1, 64))
     kernel = normal(rng, 8, 64)
-    weights = graph.add_constant("w", kernel)
-    graph.outputs = apply(graph, "fully_connected", ("x", weights))
-    node = graph.nodes()[0]
-    given = nearest(kernel, None, 0, 1.0, 1.0)
+    graph, node, given = _product(kernel)
     found = compensated(graph, node, given, inputs[:rows])
     assert found.quantization == given.quantization
     assert np.abs(found.filter).max() <= 127
     unseen = inputs[rows:] - inputs[:rows].mean(axis=0)
     errors = [
         np.square(unseen @ (kernel - parameters.real_filter()).T).mean()
+        for parameters in (given, found)
+    ]
+    assert errors[1] < 0.25 * errors[0]
+
+
+def test_long_sums_are_rounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work for all weights of a sum at once would grow with their cube."""
+    monkeypatch.setattr(fitting, "_MOST_TAPS", 64)
+    rng = np.random.default_rng(5)
+    kernel, inputs = normal(rng, 8, 150), normal(rng, 30, 6) @ normal(rng, 6, 150)
+    inverted: list[int] = []
+    inverse = np.linalg.inv
+
+    def counting(matrices: Array) -> Array:
+        inverted.append(matrices.shape[-1])
+        return inverse(matrices)
+
+    monkeypatch.setattr(np.linalg, "inv", counting)
+    graph, node, given = _product(kernel)
+    found = compensated(graph, node, given, inputs)
+    assert inverted == [64, 64, 22]
+    exact = inputs @ kernel.T
+    errors = [
+        np.square((inputs @ parameters.real_filter().T - exact).std(axis=0)).mean()
         for parameters in (given, found)
     ]
     assert errors[1] < 0.25 * errors[0]
