@@ -378,6 +378,41 @@ class Clamp(Unary):
         raise TypeRuleError(f"TFLite has no clamp to {p['min']} to {p['max']}")
 
 
+@dataclass(frozen=True)
+class LookupAttributes(Attributes):
+    """Attributes of a table: the stored result for each stored element, from the least on."""
+
+    codes: tuple[int, ...] = ()
+
+
+@define
+class Lookup(Unary):
+    """Any function of stored integers of 8 bits, as a table."""
+
+    name = "lookup"
+    attributes = LookupAttributes
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        codes, types = call.attributes(LookupAttributes).codes, (call.type(), call.result.type)
+        for type in types:
+            stored = type.is_quantized and type.dtype in (DType.INT8, DType.UINT8)
+            demand(stored, f"{type} is no integer of 8 bits")
+        low, high = types[1].dtype.limits
+        demand(len(codes) == _CODES, f"{len(codes)} codes, {_CODES} are expected")
+        demand(low <= min(codes) and max(codes) <= high, f"codes beyond {low} to {high}")
+        return super().infer(call)
+
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        codes = np.array(call.attributes(LookupAttributes).codes, call.result.type.dtype.numpy)
+        return [codes[x.astype(np.intp) - int(call.type().dtype.limits[0])]]
+
+
+_CODES = 256
+"""Elements of 8 bits."""
+
+
 # --- conversions ---------------------------------------------------------------------------------
 
 

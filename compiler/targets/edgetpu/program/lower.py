@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
 from fitzroy.compiler.targets.edgetpu.lowerings.channels_in_turn import channels_in_turn
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
+from fitzroy.compiler.targets.edgetpu.lowerings.tables import as_tables
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
@@ -145,11 +146,11 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
 def rewritten(graph: Graph, options: Options) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
-    It computes no pixels that nothing reads, products of matrices read parts of images,
-    convolutions have no groups, borders are those of images, and those of depthwise convolutions
-    fit, some channels at a time.
+    Functions that several operators make up are looked up, pixels that nothing reads are not
+    computed, products of matrices read parts of images, convolutions have no groups, borders are
+    those of images, and those of depthwise convolutions fit, some channels at a time.
     """
-    parts = Rewritten(graph).then(read_pixels).then(taken_apart)
+    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(taken_apart)
     whole = parts.then(padded_images).then(ungrouped)
     return whole.then(partial(channels_in_turn, narrow_bytes=options.narrow_bytes))
 

@@ -121,10 +121,13 @@ def results(
             programs of this compiler.
     """
     operators = OPERATORS if operators is None else operators
-    if call.node.op in operators:
-        return operators[call.node.op](call, arrays)
-    if OPS[call.node.op].moves:
-        return _moved(call, arrays)
+    values = [value for value in (*call.inputs, *call.outputs) if value is not None]
+    # Real numbers are what lies between integers, in functions that the chip looks up.
+    if not any(value.type.dtype is DType.FLOAT32 for value in values):
+        if call.node.op in operators:
+            return operators[call.node.op](call, arrays)
+        if OPS[call.node.op].moves:
+            return _moved(call, arrays)
     return list(OPS[call.node.op].evaluate(call, arrays, Arithmetic.EDGETPU))
 
 

@@ -1,0 +1,137 @@
+"""Functions of one element that several operators make up, as one table.
+
+Exporters spell out functions that they have no operator for: a hard sigmoid is a product, a sum and
+a clamp, and SELU a choice. In between are real numbers and conditions. As both ends are integers of
+8 bits and each element depends on one element only, there are 256 results, whatever is in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.elementwise import LookupAttributes
+from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
+from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import fitted
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
+from fitzroy.hw_models.numerics import Arithmetic
+
+_MOST_NODES = 64
+"""Most operators of a function; few functions have ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Operators between two values of 8 bits, in order.
+
+    Attributes:
+        nodes: the operators; nothing but them reads what is in between.
+        source: what they read, beside constants of one element.
+        result: what the last one gives.
+    """
+
+    nodes: tuple[Node, ...]
+    source: str
+    result: str
+
+
+def as_tables(graph: Graph) -> Rewritten:
+    """A graph of the same meaning in which functions that operators make up are looked up.
+
+    Args:
+        graph: the graph; it stays as it is, and is the result if it has no such functions, or none
+            that has a table.
+    """
+    regions = [region for node in graph.nodes() if (region := _region(graph, node)) is not None]
+    return _Tables.applied(graph, [region for region in regions if _has_table(graph, region)])
+
+
+class _Tables(Rewriter[_Region]):
+    """A graph whose regions become tables one by one."""
+
+    def rewrite(self, item: _Region) -> None:
+        """Look results up."""
+        attributes = LookupAttributes(_codes(self.graph, item))
+        for node in reversed(item.nodes[:-1]):
+            self.graph.remove(node.name)
+        self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
+
+
+def _is_stored(graph: Graph, name: str) -> bool:
+    """Whether a value is of integers of 8 bits with one scale."""
+    type = graph.type(name)
+    q = type.quantization
+    return type.dtype in (DType.INT8, DType.UINT8) and q is not None and q.is_per_tensor
+
+
+def _computed(graph: Graph, node: Node) -> set[str]:
+    """What a node reads, beside constants."""
+    return {name for name in node.inputs if name and not graph.value(name).is_constant}
+
+
+def _region(graph: Graph, last: Node) -> _Region | None:
+    """The operators that end with a node and are a function of one element; None if none are."""
+    if not OPS[last.op].elementwise or not all(_is_stored(graph, name) for name in last.outputs):
+        return None
+    nodes, sources, left = [last], set[str](), _computed(graph, last)
+    while left:
+        name = left.pop()
+        node = graph.producer(name)
+        if _is_stored(graph, name):
+            sources.add(name)
+        elif node is None or not OPS[node.op].elementwise or len(nodes) == _MOST_NODES:
+            return None
+        elif node not in nodes:
+            nodes.append(node)
+            left |= _computed(graph, node)
+    if len(nodes) == 1 or len(sources) != 1:
+        return None
+    ordered = tuple(node for node in graph.nodes() if node in nodes)
+    region = _Region(ordered, sources.pop(), last.outputs[0])
+    return region if _is_function(graph, region) else None
+
+
+def _is_function(graph: Graph, region: _Region) -> bool:
+    """Whether each element depends on one element, and nothing else reads what is in between."""
+    nodes, shape = region.nodes, graph.type(region.result).shape
+    for name in {name for node in nodes for name in (*node.inputs, *node.outputs) if name}:
+        value = graph.value(name)
+        if value.type.shape != shape and not (value.is_constant and value.type.size == 1):
+            return False
+    inner = {name for node in nodes for name in node.outputs} - {region.result}
+    readers = [node for name in inner for node in graph.consumers(name)]
+    return inner.isdisjoint(graph.outputs) and all(node in nodes for node in readers)
+
+
+def _has_table(graph: Graph, region: _Region) -> bool:
+    """Whether the chip has a table for the results of operators."""
+    types = graph.type(region.source), graph.type(region.result)
+    unsigned = np.array(_codes(graph, region), np.int64) - types[1].dtype.limits[0]
+    return fitted(unsigned, *map(unsigned_zero_point, types)) is not None
+
+
+def _codes(graph: Graph, region: _Region) -> tuple[int, ...]:
+    """The stored result for each stored element, from the least on."""
+    single, before = Graph(region.result), graph.type(region.source)
+    low, high = (int(limit) for limit in before.dtype.limits)
+    shape = (high - low + 1,)
+    names = {region.source: single.add_input(region.source, before.with_shape(shape))}
+    for node in region.nodes:
+        for name in node.inputs:
+            value = None if name is None else graph.value(name)
+            if value is not None and value.data is not None and value.name not in names:
+                data = value.data.reshape(1)
+                names[value.name] = single.add_constant("c", data, value.type.quantization)
+        inputs = [None if name is None else names[name] for name in node.inputs]
+        (result,) = node.outputs
+        type = graph.type(result).with_shape(shape)
+        names[result] = single.emit(node.op, inputs, type, node.attributes)
+    single.outputs.append(names[region.result])
+    stored = np.arange(low, high + 1).astype(before.dtype.numpy)
+    found = evaluate(single, {names[region.source]: stored}, Arithmetic.XNNPACK)
+    return tuple(int(code) for code in found[names[region.result]])
