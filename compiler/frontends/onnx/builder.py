@@ -129,9 +129,7 @@ class Builder:
                 type.quantization is None or type.quantization.is_per_tensor
             ):
                 op, attributes = "reshape", ReshapeAttributes(target)  # type: ignore[assignment]
-            self._moved[name, move] = self.emit(
-                op, [name], attributes, quantization=type.quantization
-            )
+            self._moved[name, move] = self.emit(op, [name], attributes)
         return self._moved[name, move]
 
     def plain(self, tensor: Tensor) -> Tensor:
@@ -155,11 +153,7 @@ class Builder:
         """
         graph = self.graph
         if x.data is not None:
-            type = TensorType(x.shape, x.dtype, quantization)
-            stored = np.ascontiguousarray(x.data.astype(x.dtype.numpy, copy=False))
-            name = graph.fresh(x.name or f"{self.stem}/stored")
-            graph.add_value(Value(name, type, stored.reshape(type.shape)))
-            real = self.emit("dequantize", [name], dtype=DType.FLOAT32)
+            real = self.emit("dequantize", [self._code(x, quantization)], dtype=DType.FLOAT32)
             self._coded.add(real)
             return self.variable(real)
         type = graph.type(x.name)
@@ -171,6 +165,40 @@ class Builder:
         if graph.value(x.name).is_constant:
             self._coded.add(result.name)
         return result
+
+    def _code(self, x: Tensor, quantization: Quantization) -> str:
+        """A constant of integers as a quantized value of the graph."""
+        assert x.data is not None
+        type = TensorType(x.shape, x.dtype, quantization)
+        stored = np.ascontiguousarray(x.data.astype(x.dtype.numpy, copy=False))
+        name = self.graph.fresh(x.name or f"{self.stem}/stored")
+        self.graph.add_value(Value(name, type, stored.reshape(type.shape)))
+        return name
+
+    def alike(self, operands: Sequence[Tensor]) -> tuple[list[Tensor], Quantization | None]:
+        """Operands that are all quantized or all plain, for an operator that keeps their numbers.
+
+        ONNX has no quantized tensors: it copies and compares stored integers. They stand for real
+        numbers in the same order if all operands have one scale and zero point. Constants, of which
+        nothing says what they stand for, get those of the others.
+
+        Returns:
+            The operands, and the quantization of the result.
+
+        Raises:
+            Refusal: their scales, zero points or element types differ.
+        """
+        found = {self.type(tensor).quantization for tensor in operands if tensor.data is None}
+        if len(found) > 1:
+            raise Refusal("onnx-type-rule", "integers with different scales or zero points")
+        quantization = found.pop() if found else None
+        if quantization is None:
+            return list(operands), None
+        if len({tensor.dtype for tensor in operands}) > 1:
+            raise Refusal("onnx-type-rule", "operands differ in element type")
+        return [
+            x if x.data is None else self.variable(self._code(x, quantization)) for x in operands
+        ], quantization
 
     def is_coded(self, tensor: Tensor) -> bool:
         """Whether a tensor holds real numbers that constant integers stand for."""
@@ -195,7 +223,8 @@ class Builder:
             attributes: the operator's attributes.
             dtype: element type of the result where the operator leaves it open; by default that
                 of the first operand.
-            quantization: of the result.
+            quantization: of the result; by default that of the first operand if the operator moves
+                elements.
 
         Raises:
             Refusal: the operands do not fit the operator.
@@ -215,6 +244,8 @@ class Builder:
         """Add a node with several results; gives their names; arguments as for `emit`."""
         graph = self.graph
         first = next(graph.type(name) for name in inputs if name is not None)
+        if quantization is None and OPS[op].moves:
+            quantization = first.quantization
         names: list[str] = []
         for _ in range(results):
             name = self.fresh(self.stem or op)
@@ -299,6 +330,15 @@ class Builder:
             attributes = OPS[op].attributes()
         return self.like(self.emit(op, names, attributes, quantization=quantization), model)
 
+    def extremum(self, op: str, a: Tensor, b: Tensor) -> Tensor:
+        """The larger or the smaller of corresponding elements.
+
+        Raises:
+            Refusal: as for `binary`, or operands are quantized differently.
+        """
+        (a, b), quantization = self.alike([a, b])
+        return self.binary(op, a, b, quantization=quantization)
+
     def aligned(self, operands: Sequence[Tensor]) -> tuple[list[str], Tensor]:
         """Operands in one layout, and a tensor that has the result's shape and layout.
 
@@ -368,10 +408,7 @@ class Builder:
         stored = tuple(split[axis] for axis in perm)
         name = x.name
         if stored != x.stored_shape:
-            quantization = self.graph.type(name).quantization
-            name = self.emit(
-                "reshape", [name], ReshapeAttributes(stored), quantization=quantization
-            )
+            name = self.emit("reshape", [name], ReshapeAttributes(stored))
         return Tensor(shape, x.dtype, None, name, split, perm)
 
     def copy(self, name: str) -> str:

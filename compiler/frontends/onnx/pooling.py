@@ -73,9 +73,9 @@ def max_pool(op: Operation) -> Tensor:
 
 def _largest(build: Builder, x: Tensor, w: Windows) -> Tensor:
     """Largest elements of windows on an image."""
-    dtype = x.dtype
-    lowest = LOWEST if dtype is DType.FLOAT32 else float(dtype.limits[0])
-    if set(w.dilation) != {1} or dtype is not DType.FLOAT32:
+    real = x.dtype is DType.FLOAT32 or build.type(x).is_quantized
+    lowest = LOWEST if real else float(x.dtype.limits[0])
+    if set(w.dilation) != {1} or not real:
         return _shifted(build, x, w, lowest)
     x, padding = placed(build, x, w, lowest)
     attributes = PoolAttributes(pair(w.kernel), pair(w.stride), padding)
@@ -83,20 +83,21 @@ def _largest(build: Builder, x: Tensor, w: Windows) -> Tensor:
 
 
 def _shifted(build: Builder, x: Tensor, w: Windows, lowest: float) -> Tensor:
-    """Largest elements of windows with gaps, one operand for each element of the window.
+    """Largest elements of windows with gaps or on integers, one operand for each of a window.
 
     Raises:
         Refusal: the window has too many elements.
     """
     if w.kernel[0] * w.kernel[1] > 128:
-        raise Refusal("onnx-size", f"dilated windows of {list(w.kernel)}")
+        kind = "dilated windows" if set(w.dilation) != {1} else f"windows on {x.dtype.value}"
+        raise Refusal("onnx-size", f"{kind} of {list(w.kernel)}; up to 128 elements are known")
     outputs = w.outputs(x.shape[2:])
     x = padded(build, x, (0, 0, *w.before), (0, 0, *w.ends), lowest)
     result: Tensor | None = None
     for row, column in itertools.product(range(w.kernel[0]), range(w.kernel[1])):
         begin = (0, 0, row * w.dilation[0], column * w.dilation[1])
         part = sliced(build, x, begin, (*x.shape[:2], *outputs), (1, 1, *w.stride))
-        result = part if result is None else build.binary("maximum", result, part)
+        result = part if result is None else build.extremum("maximum", result, part)
     assert result is not None
     return result
 

@@ -25,6 +25,7 @@ from fitzroy.compiler.ops.shape import (
     SplitAttributes,
     StridedSliceAttributes,
 )
+from fitzroy.hw_models.numerics import dequantize
 
 # --- shapes -------------------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ def concat(op: Operation) -> Tensor:
 
 def joined(build: Builder, operands: Sequence[Tensor], axis: int) -> Tensor:
     """Operands one after another along an axis, in the layout of the largest."""
-    operands = [build.plain(tensor) for tensor in operands]
+    operands = [build.plain(tensor) for tensor in build.alike(operands)[0]]
     variables = [tensor for tensor in operands if tensor.data is None]
     rank = operands[0].rank
     order = max(variables, key=lambda t: t.size).perm if variables else identity(rank)
@@ -166,11 +167,8 @@ def joined(build: Builder, operands: Sequence[Tensor], axis: int) -> Tensor:
         return operands[0]
     if len(names) == 1:
         return build.variable(names[0], order)
-    types = {build.graph.type(name).quantization for name in names}
-    quantization = types.pop() if len(types) == 1 else None
     attributes = ConcatenationAttributes(order.index(axis))
-    name = build.emit("concatenation", names, attributes, quantization=quantization)
-    return build.variable(name, order)
+    return build.variable(build.emit("concatenation", names, attributes), order)
 
 
 @imports("Split")
@@ -190,8 +188,7 @@ def split(op: Operation) -> list[Tensor]:
     if x.data is not None:
         return [build.constant(p) for p in np.split(x.data, np.cumsum(sizes)[:-1], axis=axis)]
     attributes = SplitAttributes(x.perm.index(axis), sizes)
-    quantization = build.type(x).quantization
-    names = build.emit_all("split", [x.name], attributes, len(sizes), quantization=quantization)
+    names = build.emit_all("split", [x.name], attributes, len(sizes))
     return [build.variable(name, x.perm) for name in names]
 
 
@@ -236,10 +233,7 @@ def sliced(
         return x
     begin = [first if size else 0 for first, size in zip(begin, count, strict=True)]
     rows = [tuple(values[axis] for axis in x.perm) for values in (begin, count, step)]
-    quantization = build.type(x).quantization
-    name = build.emit(
-        "strided_slice", [x.name], StridedSliceAttributes(*rows), quantization=quantization
-    )
+    name = build.emit("strided_slice", [x.name], StridedSliceAttributes(*rows))
     return build.variable(name, x.perm)
 
 
@@ -264,10 +258,7 @@ def gather(op: Operation) -> Tensor:
             build, x, np.where(indices.data < 0, indices.data + extent, indices.data), axis
         )
     places = counted(build, indices, x.shape[axis])
-    name = build.emit(
-        "gather", [build.value(x), build.value(places)], GatherAttributes(axis),
-        quantization=build.type(x).quantization,
-    )  # fmt: skip
+    name = build.emit("gather", [build.value(x), build.value(places)], GatherAttributes(axis))
     return build.variable(name)
 
 
@@ -289,10 +280,8 @@ def gathered(build: Builder, x: Tensor, indices: Array, axis: int) -> Tensor:
         return build.reshape(sliced(build, x, begin, count, stride), shape)
     x = build.plain(x)
     chosen = build.constant(flat.astype(np.int32))
-    name = build.emit(
-        "gather", [x.name, build.value(chosen)], GatherAttributes(x.perm.index(axis)),
-        quantization=build.type(x).quantization,
-    )  # fmt: skip
+    attributes = GatherAttributes(x.perm.index(axis))
+    name = build.emit("gather", [x.name, build.value(chosen)], attributes)
     return build.reshape(build.variable(name, x.perm), shape)
 
 
@@ -310,6 +299,7 @@ def pad(op: Operation) -> Tensor:
     value = op.number("value") if op.opset < 11 else 0.0
     if op.opset >= 11 and op.optional(2) is not None:
         value = float(op.constant(2, "padding value").reshape(-1)[0])
+    value = _meant(op.build, x, value)
     before, after = [0] * x.rank, [0] * x.rank
     chosen = [op.axis(axis, x.rank) for axis in (range(x.rank) if axes is None else axes)]
     if len(amounts) != 2 * len(chosen):
@@ -328,10 +318,16 @@ def pad(op: Operation) -> Tensor:
     return padded(op.build, cut, [max(a, 0) for a in before], [max(b, 0) for b in after], value)
 
 
+def _meant(build: Builder, x: Tensor, value: float) -> float:
+    """The real number that an element of a quantized tensor stands for; of others, the element."""
+    quantization = build.type(x).quantization
+    return value if quantization is None else float(dequantize(np.array(int(value)), quantization))
+
+
 def padded(
     build: Builder, x: Tensor, before: Sequence[int], after: Sequence[int], value: float
 ) -> Tensor:
-    """A tensor with a number around it."""
+    """A tensor with a number around it, a real one if the tensor is quantized."""
     return _surrounded(build, "pad", x, before, after, partial(PadAttributes, value=value))
 
 
@@ -348,8 +344,7 @@ def _surrounded(
         return x
     x = build.plain(x)
     rows = [tuple(int(values[axis]) for axis in x.perm) for values in (before, after)]
-    quantization = build.type(x).quantization
-    name = build.emit(op, [build.stored(x)], attributes(*rows), quantization=quantization)
+    name = build.emit(op, [build.stored(x)], attributes(*rows))
     return build.variable(name, x.perm)
 
 

@@ -43,7 +43,8 @@ def model(
         [h.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
-    made = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
+    sets = [h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)]
+    made = h.make_model(graph, opset_imports=sets)
     return bytes(made.SerializeToString())
 
 
@@ -61,6 +62,17 @@ def expected(data: bytes, feeds: Mapping[str, Array]) -> list[Array]:
 
     evaluator = ReferenceEvaluator(onnx.ModelProto.FromString(data))
     return [np.asarray(x) for x in evaluator.run(None, dict(feeds))]
+
+
+def executed(data: bytes, feeds: Mapping[str, Array]) -> list[Array]:
+    """What ONNX Runtime makes of a model, operator by operator."""
+    need("onnxruntime", "onnx")
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(data, options)
+    return [np.asarray(x) for x in session.run(None, dict(feeds))]
 
 
 def compare(data: bytes, feeds: Mapping[str, Array], *, tolerance: float = 1e-4) -> Graph:

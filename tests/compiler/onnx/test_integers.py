@@ -1,0 +1,105 @@
+"""Operators that ONNX applies to quantized integers themselves keep what these stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compiler.onnx.models import executed, helper, model, operators, read
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import evaluate
+
+RNG = np.random.default_rng(17)
+SCALE = 0.03
+IMAGE = (1, 4, 6, 6)
+ZEROS = (np.uint8(120), np.int8(-8))
+Zero = np.uint8 | np.int8
+
+zeros = pytest.mark.parametrize("zero", ZEROS, ids=["uint8", "int8"])
+
+
+def between(
+    nodes: Sequence[Any],
+    zero: Zero,
+    constants: Mapping[str, Any] | None = None,
+    shape: Sequence[int] = IMAGE,
+) -> bytes:
+    """A model that quantizes `x` to `q`, applies operators, and dequantizes their result `r`."""
+    node = helper().make_node
+    around = [
+        node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        *nodes,
+        node("DequantizeLinear", ["r", "scale", "zero"], ["y"]),
+    ]
+    given = {"scale": np.float32(SCALE), "zero": zero, **(constants or {})}
+    arrays = {name: np.asarray(value) for name, value in given.items()}
+    return model(around, [("x", shape)], ["y"], arrays)
+
+
+def same(data: bytes, shape: Sequence[int] = IMAGE) -> Graph:
+    """Demand that a model gives exactly what ONNX Runtime gives; returns its graph."""
+    graph, x = read(data), RNG.standard_normal(shape).astype(np.float32)
+    (wanted,) = executed(data, {"x": x})
+    np.testing.assert_allclose(evaluate(graph, {"x": x})["y"], wanted, rtol=0, atol=SCALE / 100)
+    return graph
+
+
+@zeros
+@pytest.mark.parametrize("border", ["zero", "other", ""])
+def test_padding_of_integers_is_a_stored_integer(zero: Zero, border: str) -> None:
+    node = helper().make_node("Pad", ["q", "pads", border], ["r"])
+    pads = np.array([0, 0, 1, 2, 0, 0, 2, 1])
+    same(between([node], zero, {"pads": pads, "other": zero + type(zero)(7)}))
+
+
+@zeros
+@pytest.mark.parametrize(
+    ("attributes", "pooled"),
+    [
+        ({"kernel_shape": [2, 2], "strides": [2, 2]}, True),
+        ({"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, True),
+        ({"kernel_shape": [2, 2], "dilations": [2, 2], "pads": [1, 1, 1, 1]}, False),
+    ],
+)
+def test_integers_are_pooled(zero: Zero, attributes: dict[str, Any], pooled: bool) -> None:
+    data = between([helper().make_node("MaxPool", ["q"], ["r"], **attributes)], zero)
+    assert ("max_pool_2d" in operators(same(data))) is pooled
+
+
+@zeros
+@pytest.mark.parametrize("op", ["DepthToSpace", "SpaceToDepth"])
+def test_pixels_of_integers_become_channels_and_back(zero: Zero, op: str) -> None:
+    same(between([helper().make_node(op, ["q"], ["r"], blocksize=2)], zero))
+
+
+@zeros
+def test_channels_of_integers_are_shuffled(zero: Zero) -> None:
+    node = helper().make_node
+    nodes = [
+        node("Reshape", ["q", "groups"], ["a"]),
+        node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3, 4]),
+        node("Reshape", ["b", "image"], ["r"]),
+    ]
+    shapes = {"groups": np.array([1, 2, 2, 6, 6]), "image": np.array(IMAGE)}
+    same(between(nodes, zero, shapes))
+
+
+@zeros
+def test_constants_beside_integers_count_in_their_steps(zero: Zero) -> None:
+    node = helper().make_node("Concat", ["q", "more"], ["r"], axis=1)
+    more = RNG.integers(0, 100, (1, 2, 6, 6)).astype(type(zero))
+    same(between([node], zero, {"more": more}))
+
+
+def test_integers_with_different_scales_are_not_joined() -> None:
+    node = helper().make_node
+    nodes = [
+        node("QuantizeLinear", ["x", "other", "zero"], ["p"]),
+        node("Concat", ["q", "p"], ["r"], axis=1),
+    ]
+    with pytest.raises(UnsupportedError, match="different scales"):
+        read(between(nodes, np.int8(3), {"other": np.float32(0.5)}))
