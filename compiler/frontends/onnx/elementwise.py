@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -75,9 +74,9 @@ def clamp(build: Builder, x: Tensor, low: float, high: float) -> Tensor:
     if x.dtype is DType.FLOAT32 and (low, high) in CLAMPS:
         return build.unary("clamp", x, ClampAttributes(low, high))
     if low > -INFINITY:
-        x = build.binary("maximum", x, build.scalar(low, x))
+        x = build.extremum("maximum", x, build.scalar(low, x))
     if high < INFINITY:
-        x = build.binary("minimum", x, build.scalar(high, x))
+        x = build.extremum("minimum", x, build.scalar(high, x))
     return x
 
 
@@ -101,7 +100,7 @@ def clip(op: Operation) -> Tensor:
         return clamp(op.build, x, float(low.data), min(float(high.data), INFINITY))
     for name, bound in (("maximum", low), ("minimum", high)):
         if bound.data is None or np.isfinite(bound.data).all():
-            x = op.build.binary(name, x, bound)
+            x = op.build.extremum(name, x, bound)
     return x
 
 
@@ -208,15 +207,20 @@ def binary(op: Operation) -> Tensor:
     return op.build.binary(_BINARY[op.name], op.input(0), op.input(1))
 
 
-_FOLDED = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
+_EXTREMA = {"Max": "maximum", "Min": "minimum"}
 
 
-@imports(*_FOLDED)
+@imports(*_EXTREMA)
+def extremum(op: Operation) -> Tensor:
+    """The largest or the smallest of any number of numbers."""
+    return reduce(partial(op.build.extremum, _EXTREMA[op.name]), op.present())
+
+
+@imports("Sum", "Mean")
 def folded(op: Operation) -> Tensor:
-    """A function of any number of numbers."""
+    """Sum or mean of any number of numbers."""
     operands, build = op.present(), op.build
-    combine: Callable[[Tensor, Tensor], Tensor] = lambda a, b: build.binary(_FOLDED[op.name], a, b)  # noqa: E731
-    result = reduce(combine, operands)
+    result = reduce(build.add, operands)
     if op.name == "Mean" and len(operands) > 1:
         return build.mul(result, build.scalar(1 / len(operands), result))
     return result

@@ -199,5 +199,4 @@ def triangle(op: Operation) -> Tensor:
     ones = np.ones(x.shape[-2:], np.bool_)
     kept = np.triu(ones, offset) if op.integer("upper", 1) else np.tril(ones, offset)
     zero = build.constant(np.zeros((), x.dtype.numpy))
-    names, model = build.aligned([build.constant(kept), x, zero])
-    return build.like(build.emit("select", names, dtype=x.dtype), model)
+    return chosen(build, build.constant(kept), x, zero)

@@ -42,8 +42,10 @@ def where(op: Operation) -> Tensor:
 
 def chosen(build: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Elements of `x` where a condition holds, else of `y`."""
-    names, model = build.aligned([condition, x, y])
-    return build.like(build.emit("select", names, dtype=x.dtype), model)
+    choices, quantization = build.alike([x, y])
+    names, model = build.aligned([condition, *choices])
+    name = build.emit("select", names, dtype=x.dtype, quantization=quantization)
+    return build.like(name, model)
 
 
 @imports("IsNaN")

@@ -103,3 +103,31 @@ def test_integers_with_different_scales_are_not_joined() -> None:
     ]
     with pytest.raises(UnsupportedError, match="different scales"):
         read(between(nodes, np.int8(3), {"other": np.float32(0.5)}))
+
+
+@zeros
+def test_integers_are_limited(zero: Zero) -> None:
+    node, kind = helper().make_node, type(zero)
+    bounds = {"low": zero - kind(9), "high": zero + kind(50)}
+    clipped = same(between([node("Clip", ["q", "low", "high"], ["r"])], zero, bounds))
+    assert {"maximum", "minimum"} <= {*operators(clipped)}
+    same(between([node("Clip", ["q", "low"], ["r"])], zero, bounds))
+    same(
+        between([node("Max", ["q", "low"], ["m"]), node("Min", ["m", "high"], ["r"])], zero, bounds)
+    )
+
+
+def test_rectifier_of_integers_has_the_stored_zero_for_a_bound() -> None:
+    same(between([helper().make_node("Relu", ["q"], ["r"])], np.int8(-8)))
+
+
+@zeros
+def test_integers_are_chosen(zero: Zero) -> None:
+    node = helper().make_node
+    nodes = [
+        node("Greater", ["x", "bound"], ["c"]),
+        node("Where", ["c", "q", "other"], ["a"]),
+        node("Where", ["c", "a", "q"], ["r"]),
+    ]
+    other = RNG.integers(0, 100, (4, 1, 1)).astype(type(zero))
+    same(between(nodes, zero, {"bound": np.float32(0.2), "other": other}))
