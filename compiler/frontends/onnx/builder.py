@@ -156,15 +156,31 @@ class Builder:
             real = self.emit("dequantize", [self._code(x, quantization)], dtype=DType.FLOAT32)
             self._coded.add(real)
             return self.variable(real)
-        type = graph.type(x.name)
-        if type.quantization is None and x.name in graph.inputs and not graph.consumers(x.name):
-            graph.set_value(Value(x.name, replace(type, quantization=quantization)))
-        elif type.quantization != quantization:
+        if quantization.is_per_tensor:
+            for name in self._unread_input(x.name):
+                type = replace(graph.type(name), quantization=quantization)
+                graph.set_value(Value(name, type))
+        if graph.type(x.name).quantization != quantization:
             return None
         result = self.unary("dequantize", x, dtype=DType.FLOAT32)
         if graph.value(x.name).is_constant:
             self._coded.add(result.name)
         return result
+
+    def _unread_input(self, name: str) -> list[str]:
+        """A value, and the input of the graph that it holds in another layout, if none is read yet.
+
+        Returns:
+            Nothing if the value holds no input, or if what they stand for is known already.
+        """
+        graph, found = self.graph, [name]
+        node = graph.producer(name)
+        while node is not None and node.op in ("transpose", "reshape"):
+            found.append(str(node.inputs[0]))
+            node = graph.producer(found[-1])
+        readers = sum(len(graph.consumers(value)) for value in found)
+        untold = not graph.type(name).is_quantized and readers == len(found) - 1
+        return found if untold and found[-1] in graph.inputs else []
 
     def _code(self, x: Tensor, quantization: Quantization) -> str:
         """A constant of integers as a quantized value of the graph."""

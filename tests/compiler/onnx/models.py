@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tests.support import need
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.onnx.frontend import OnnxFrontend
 from fitzroy.compiler.ir import Graph
@@ -31,15 +31,17 @@ def model(
     constants: Mapping[str, Array] | None = None,
     *,
     opset: int = 17,
+    dtype: DType = DType.FLOAT32,
 ) -> bytes:
-    """A serialized model with float32 inputs and outputs of any shape."""
+    """A serialized model with inputs of an element type and float32 outputs of any shape."""
     h = helper()
     from onnx import TensorProto, numpy_helper
 
+    code = h.np_dtype_to_tensor_dtype(dtype.numpy)
     graph = h.make_graph(
         nodes,
         "made",
-        [h.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs],
+        [h.make_tensor_value_info(name, code, shape) for name, shape in inputs],
         [h.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )

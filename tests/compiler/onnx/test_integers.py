@@ -10,6 +10,8 @@ import pytest
 from tests.compiler.onnx.models import executed, helper, model, operators, read
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import DType
+from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate
 
@@ -131,3 +133,37 @@ def test_integers_are_chosen(zero: Zero) -> None:
     ]
     other = RNG.integers(0, 100, (4, 1, 1)).astype(type(zero))
     same(between(nodes, zero, {"bound": np.float32(0.2), "other": other}))
+
+
+@zeros
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("format", ["QOperator", "QDQ"])
+def test_images_of_integers_are_quantized_inputs(zero: Zero, channels: int, format: str) -> None:
+    node, shape = helper().make_node, (1, channels, 6, 7)
+    convolution = [
+        node("DequantizeLinear", ["x", "scale", "zero"], ["x/d"]),
+        node("DequantizeLinear", ["w", "step", "none"], ["w/d"]),
+        node("Conv", ["x/d", "w/d"], ["c"]),
+        node("QuantizeLinear", ["c", "coarse", "zero"], ["r"]),
+    ]
+    if format == "QOperator":
+        operands = ["x", "scale", "zero", "w", "step", "none", "coarse", "zero"]
+        convolution = [node("QLinearConv", operands, ["r"])]
+    constants = {
+        "scale": np.float32(SCALE), "zero": zero, "step": np.float32(0.01), "none": np.int8(0),
+        "coarse": np.float32(0.1), "w": RNG.integers(-99, 99, (4, channels, 3, 3)).astype(np.int8),
+    }  # fmt: skip
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    dequantized = node("DequantizeLinear", ["r", "coarse", "zero"], ["y"])
+    dtype = DType(type(zero).__name__)
+    data = model([*convolution, dequantized], [("x", shape)], ["y"], arrays, dtype=dtype)
+    x = RNG.integers(*dtype.limits, shape).astype(type(zero))
+    (wanted,) = executed(data, {"x": x})
+    for keep in (True, False):
+        graph = read(data, Reading(keep_layout=keep))
+        assert graph.type("x").is_quantized
+        assert {"conv_2d", "dequantize"} <= {*operators(graph)} <= {
+            "conv_2d", "dequantize", "quantize", "transpose", "reshape"
+        }  # fmt: skip
+        found = evaluate(graph, {"x": x if keep else x.transpose(0, 2, 3, 1)})["y"]
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=0.101)

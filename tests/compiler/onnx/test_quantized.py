@@ -97,13 +97,9 @@ def test_filters_keep_their_integers() -> None:
 
 def test_graph_input_of_integers_is_quantized() -> None:
     node = helper().make_node
-    from onnx import ModelProto, TensorProto
-
     nodes = [node("DequantizeLinear", ["x", "s", "z"], ["y"])]
     constants: dict[str, Array] = {"s": np.array(0.5, np.float32), "z": np.array(3, np.int8)}
-    made = ModelProto.FromString(model(nodes, [("x", [4])], ["y"], constants))
-    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT8
-    graph = read(made.SerializeToString())
+    graph = read(model(nodes, [("x", [4])], ["y"], constants, dtype=DType.INT8))
     quantization = graph.type("x").quantization
     assert quantization is not None
     assert quantization.zero_point == (3,)
