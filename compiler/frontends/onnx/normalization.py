@@ -147,14 +147,19 @@ def softmax(op: Operation) -> Tensor:
 
     Before opset 13, the sum extends over the axis and all that follow it.
     """
-    x, build = op.input(), op.build
+    x = op.input()
     if not x.rank:
         raise Refusal("onnx-rank", f"{op.name} of a scalar")
     axis = op.axis(op.integer("axis", 1 if op.opset < 13 else -1), x.rank)
-    if op.opset < 13 and math.prod(x.shape[axis + 1 :]) > 1:
-        flat = build.reshape(x, (*x.shape[:axis], math.prod(x.shape[axis:])))
-        return build.reshape(softmax_of(build, op.name, flat, axis), x.shape)
-    return softmax_of(build, op.name, x, axis)
+    summed = op.build.reshape(x, softmax_shape(x, axis, op.opset))
+    return op.build.reshape(softmax_of(op.build, op.name, summed, axis), x.shape)
+
+
+def softmax_shape(x: Tensor, axis: int, opset: int) -> Shape:
+    """The shape in which the sum of a softmax extends over the axis alone."""
+    if opset >= 13 or math.prod(x.shape[axis + 1 :]) == 1:
+        return x.shape
+    return (*x.shape[:axis], math.prod(x.shape[axis:]))
 
 
 def softmax_of(build: Builder, kind: str, x: Tensor, axis: int) -> Tensor:

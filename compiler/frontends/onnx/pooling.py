@@ -35,9 +35,9 @@ Pool = Callable[[Tensor, Windows], Tensor]
 """A pool of an image [N,C,H,W]."""
 
 
-def _pooled(op: Operation, pool: Pool) -> Tensor:
-    """The operand, pooled as an image; volumes are along their depth, and then layer by layer."""
-    x, build = op.input(), op.build
+def _pooled(op: Operation, x: Tensor, pool: Pool) -> Tensor:
+    """An image, pooled by an operator; volumes are along their depth, and then layer by layer."""
+    build = op.build
     if x.rank != 5:
         demand_image(op, x)
         w = windows(op, x.shape[2:], None)
@@ -68,7 +68,7 @@ def max_pool(op: Operation) -> Tensor:
     """
     if op.wanted(1):
         raise Refusal("onnx-attribute", "MaxPool that gives positions")
-    return _pooled(op, partial(_largest, op.build))
+    return _pooled(op, op.input(), partial(_largest, op.build))
 
 
 def _largest(build: Builder, x: Tensor, w: Windows) -> Tensor:
@@ -105,8 +105,13 @@ def _shifted(build: Builder, x: Tensor, w: Windows, lowest: float) -> Tensor:
 @imports("AveragePool")
 def average_pool(op: Operation) -> Tensor:
     """Mean over each window."""
+    return average_pool_of(op, op.input())
+
+
+def average_pool_of(op: Operation, x: Tensor) -> Tensor:
+    """Mean over each window of a tensor, with the attributes of an operator."""
     counted = bool(op.integer("count_include_pad"))
-    return _pooled(op, lambda x, w: averaged(op.build, x, w, counted=counted))
+    return _pooled(op, x, lambda image, w: averaged(op.build, image, w, counted=counted))
 
 
 def averaged(build: Builder, x: Tensor, w: Windows, *, counted: bool) -> Tensor:
@@ -174,7 +179,7 @@ def lp_pool(op: Operation) -> Tensor:
         sums = build.mul(means, build.constant(counts.astype(np.float32)))
         return build.unary("sqrt", sums) if p == 2 else sums
 
-    return _pooled(op, length)
+    return _pooled(op, op.input(), length)
 
 
 @imports("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

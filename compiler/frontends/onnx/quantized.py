@@ -13,14 +13,16 @@ from fitzroy.base.types import Array, DType, Quantization, is_usable_scale
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.convolution import convolution_of
 from fitzroy.compiler.frontends.onnx.elementwise import INFINITY, clamp
+from fitzroy.compiler.frontends.onnx.logical import chosen
 from fitzroy.compiler.frontends.onnx.matmul import connected, product
-from fitzroy.compiler.frontends.onnx.normalization import softmax_of
+from fitzroy.compiler.frontends.onnx.normalization import softmax_of, softmax_shape
 from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.pooling import average_pool_of
 from fitzroy.compiler.frontends.onnx.reader import element_type
 from fitzroy.compiler.frontends.onnx.reduction import reduced
 from fitzroy.compiler.frontends.onnx.registry import imports
 from fitzroy.compiler.frontends.onnx.shape import joined
-from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor
+from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, inverse
 from fitzroy.compiler.ops.elementwise import LeakyReluAttributes
 
 _STORED = (DType.INT8, DType.UINT8)
@@ -65,6 +67,7 @@ def _flat(zero: Tensor) -> Array:
 
 
 @imports("QuantizeLinear")
+@imports("QuantizeLinear", domain="com.microsoft")
 def quantize(op: Operation) -> Tensor:
     """Real numbers to integers."""
     x, scale, zero = op.input(0), op.input(1), op.optional(2)
@@ -98,6 +101,7 @@ def quantized(
 
 
 @imports("DequantizeLinear")
+@imports("DequantizeLinear", domain="com.microsoft")
 def dequantize(op: Operation) -> Tensor:
     """Integers to real numbers."""
     return dequantized(op.build, op.input(0), op.input(1), op.optional(2), op.integer("axis", 1))
@@ -186,31 +190,32 @@ def quantized_unary(op: Operation) -> Tensor:
     build = op.build
     x = dequantized(build, op.input(0), op.input(1), op.optional(2))
     if op.name == "QLinearSoftmax":
-        result = softmax_of(build, "Softmax", x, op.axis(op.integer("axis", -1), x.rank))
+        axis = op.axis(op.integer("axis", -1), x.rank)
+        # The operator set is that of the Softmax that was quantized.
+        x = build.reshape(x, softmax_shape(x, axis, op.integer("opset", 13)))
+        result = softmax_of(build, "Softmax", x, axis)
     elif op.name == "QLinearLeakyRelu":
         result = build.unary("leaky_relu", x, LeakyReluAttributes(op.number("alpha", 0.01)))
     else:
         result = build.unary("sigmoid", x)
-    return quantized(build, result, op.input(3), op.optional(4), (op.input(0).dtype, 1))
+    result = quantized(build, result, op.input(3), op.optional(4), (op.input(0).dtype, 1))
+    return build.reshape(result, op.input(0).shape)
 
 
 @imports("QGemm", domain="com.microsoft")
 def quantized_gemm(op: Operation) -> Tensor:
-    """Matrix product of integers with an offset; without a scale for the result, of real numbers.
-
-    Raises:
-        Refusal: the first operand is transposed, or the product is scaled.
-    """
+    """Matrix product of integers with an offset; of real numbers if the result has no scale."""
     build = op.build
-    if op.integer("transA") or op.number("alpha", 1.0) != 1:
-        raise Refusal("onnx-attribute", "QGemm with transA or alpha")
     a = dequantized(build, op.input(0), op.input(1), op.optional(2))
+    a = build.transpose(a, (1, 0)) if op.integer("transA") else a
+    # The factor is one of the offset's scale, too.
+    step = build.mul(op.input(4), build.scalar(op.number("alpha", 1.0), op.input(4)))
     turned = bool(op.integer("transB"))
-    b = dequantized(build, op.input(3), op.input(4), op.optional(5), 0 if turned else 1)
+    b = dequantized(build, op.input(3), step, op.optional(5), 0 if turned else 1)
     b = build.transpose(b, (1, 0)) if turned else b
     bias = op.optional(6)
     if bias is not None:
-        scale = build.mul(op.input(1), op.input(4))
+        scale = build.mul(op.input(1), step)
         bias = dequantized(build, build.reshape(bias, (bias.size,)), scale, None, 0)
     result = connected(build, a, b, bias)
     if op.optional(7) is None:
@@ -218,19 +223,30 @@ def quantized_gemm(op: Operation) -> Tensor:
     return quantized(build, result, op.input(7), op.optional(8), (op.input(0).dtype, 1))
 
 
-@imports("QLinearGlobalAveragePool", domain="com.microsoft")
-def quantized_global_pool(op: Operation) -> Tensor:
-    """Mean of every channel.
-
-    Raises:
-        Refusal: channels are last already.
-    """
+@imports("QLinearAveragePool", "QLinearGlobalAveragePool", domain="com.microsoft")
+def quantized_average_pool(op: Operation) -> Tensor:
+    """Mean over each window, or of every channel; channels may be last."""
     build = op.build
-    if op.integer("channels_last"):
-        raise Refusal("onnx-attribute", "QLinearGlobalAveragePool with channels last")
     x = dequantized(build, op.input(0), op.input(1), op.optional(2))
-    result = reduced(build, "mean", x, tuple(range(2, x.rank)))
+    last = channels_last(x.rank)
+    turned = bool(op.integer("channels_last"))
+    x = build.transpose(x, inverse(last)) if turned else x
+    if op.name == "QLinearAveragePool":
+        result = average_pool_of(op, x)
+    else:
+        result = reduced(build, "mean", x, tuple(range(2, x.rank)))
+    result = build.transpose(result, last) if turned else result
     return quantized(build, result, op.input(3), op.optional(4), (op.input(0).dtype, 1))
+
+
+@imports("QLinearWhere", domain="com.microsoft")
+def quantized_choice(op: Operation) -> Tensor:
+    """Integers of one operand or the other, each with a scale and a zero point of its own."""
+    build = op.build
+    x = dequantized(build, op.input(1), op.input(2), op.optional(3))
+    y = dequantized(build, op.input(4), op.input(5), op.optional(6))
+    result = chosen(build, op.input(0), x, y)
+    return quantized(build, result, op.input(7), op.optional(8), (op.input(1).dtype, 1))
 
 
 @imports("QLinearConcat", domain="com.microsoft")

@@ -21,6 +21,9 @@ IMAGE = (1, 4, 6, 6)
 ZEROS = (np.uint8(120), np.int8(-8))
 Zero = np.uint8 | np.int8
 
+KEPT = ("scale", "zero")
+QUANTIZED = ("q", *KEPT)
+
 zeros = pytest.mark.parametrize("zero", ZEROS, ids=["uint8", "int8"])
 
 
@@ -29,24 +32,35 @@ def between(
     zero: Zero,
     constants: Mapping[str, Any] | None = None,
     shape: Sequence[int] = IMAGE,
+    result: Sequence[str] = KEPT,
 ) -> bytes:
-    """A model that quantizes `x` to `q`, applies operators, and dequantizes their result `r`."""
+    """A model that quantizes `x` to `q`, applies operators, and dequantizes their result `r`.
+
+    Args:
+        nodes: the operators.
+        zero: zero point and element type.
+        constants: what the operators read besides.
+        shape: of `x`.
+        result: scale and zero point of `r`.
+    """
     node = helper().make_node
     around = [
-        node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        node("QuantizeLinear", ["x", *KEPT], ["q"]),
         *nodes,
-        node("DequantizeLinear", ["r", "scale", "zero"], ["y"]),
+        node("DequantizeLinear", ["r", *result], ["y"]),
     ]
     given = {"scale": np.float32(SCALE), "zero": zero, **(constants or {})}
     arrays = {name: np.asarray(value) for name, value in given.items()}
     return model(around, [("x", shape)], ["y"], arrays)
 
 
-def same(data: bytes, shape: Sequence[int] = IMAGE) -> Graph:
-    """Demand that a model gives exactly what ONNX Runtime gives; returns its graph."""
+def same(data: bytes, shape: Sequence[int] = IMAGE, *, steps: int = 0) -> Graph:
+    """Demand that a model gives what ONNX Runtime gives, up to some steps; returns its graph."""
     graph, x = read(data), RNG.standard_normal(shape).astype(np.float32)
     (wanted,) = executed(data, {"x": x})
-    np.testing.assert_allclose(evaluate(graph, {"x": x})["y"], wanted, rtol=0, atol=SCALE / 100)
+    np.testing.assert_allclose(
+        evaluate(graph, {"x": x})["y"], wanted, rtol=0, atol=SCALE * (steps + 0.01)
+    )
     return graph
 
 
@@ -167,3 +181,79 @@ def test_images_of_integers_are_quantized_inputs(zero: Zero, channels: int, form
         }  # fmt: skip
         found = evaluate(graph, {"x": x if keep else x.transpose(0, 2, 3, 1)})["y"]
         np.testing.assert_allclose(found, wanted, rtol=0, atol=0.101)
+
+
+# --- operators of ONNX Runtime -----------------------------------------------------------------
+
+
+def microsoft(op: str, operands: Sequence[str], **attributes: Any) -> Any:
+    """A node of ONNX Runtime's own, which gives `r`."""
+    return helper().make_node(op, operands, ["r"], domain="com.microsoft", **attributes)
+
+
+@zeros
+@pytest.mark.parametrize("counted", [0, 1])
+def test_integers_are_averaged(zero: Zero, counted: int) -> None:
+    windows = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0]}
+    pool = microsoft(
+        "QLinearAveragePool", [*QUANTIZED, *KEPT], count_include_pad=counted, **windows
+    )
+    found = operators(same(between([pool], zero), steps=1))
+    assert "average_pool_2d" in found
+
+
+@zeros
+@pytest.mark.parametrize("op", ["QLinearAveragePool", "QLinearGlobalAveragePool"])
+def test_integers_with_channels_last_are_averaged(zero: Zero, op: str) -> None:
+    windows = {"kernel_shape": [2, 2]} if op == "QLinearAveragePool" else {}
+    pool = microsoft(op, [*QUANTIZED, *KEPT], channels_last=1, **windows)
+    same(between([pool], zero), steps=1)
+
+
+@zeros
+def test_integers_of_two_scales_are_chosen(zero: Zero) -> None:
+    nodes = [
+        helper().make_node("Greater", ["x", "bound"], ["c"]),
+        microsoft("QLinearWhere", ["c", *QUANTIZED, "other", "coarse", "zero", *KEPT]),
+    ]
+    constants = {
+        "bound": np.float32(0.2), "coarse": np.float32(0.06),
+        "other": RNG.integers(0, 100, (4, 1, 1)).astype(type(zero)),
+    }  # fmt: skip
+    same(between(nodes, zero, constants), steps=1)
+
+
+@zeros
+@pytest.mark.parametrize("attributes", [{"alpha": 0.5}, {"alpha": 2.0, "transA": 1}])
+def test_products_of_integers_are_scaled(zero: Zero, attributes: dict[str, Any]) -> None:
+    operands = [*QUANTIZED, "w", "step", "none", "bias", "coarse", "zero"]
+    constants = {
+        "w": RNG.integers(-99, 99, (6, 5)).astype(np.int8), "step": np.float32(0.01),
+        "none": np.int8(0), "bias": RNG.integers(-500, 500, 5).astype(np.int32),
+        "coarse": np.float32(0.1),
+    }  # fmt: skip
+    product = microsoft("QGemm", operands, **attributes)
+    data = between([product], zero, constants, (6, 6), ("coarse", "zero"))
+    same(data, (6, 6), steps=4)
+
+
+@zeros
+@pytest.mark.parametrize("opset", [12, 13])
+def test_softmax_of_integers_sums_as_its_operator_set_says(zero: Zero, opset: int) -> None:
+    operands = [*QUANTIZED, "fine", "least"]
+    softmax = microsoft("QLinearSoftmax", operands, axis=1, opset=opset)
+    kind = type(zero)
+    constants = {"fine": np.float32(1 / 256), "least": kind(np.iinfo(kind).min)}
+    data = between([softmax], zero, constants, (1, 4, 10), ("fine", "least"))
+    found = operators(same(data, (1, 4, 10), steps=1))
+    assert found.count("dequantize") == 1, "of the result alone"
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16])
+def test_conversions_of_runtime_are_those_of_onnx(kind: type) -> None:
+    nodes = [
+        helper().make_node(f"{op}Linear", [x, "scale", "zero"], [y], domain="com.microsoft")
+        for op, x, y in (("Quantize", "x", "q"), ("Dequantize", "q", "y"))
+    ]
+    arrays = {"scale": np.asarray(np.float32(SCALE)), "zero": np.asarray(kind(7))}
+    same(model(nodes, [("x", IMAGE)], ["y"], arrays))
