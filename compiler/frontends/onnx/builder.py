@@ -216,6 +216,10 @@ class Builder:
             x if x.data is None else self.variable(self._code(x, quantization)) for x in operands
         ], quantization
 
+    def is_real(self, tensor: Tensor) -> bool:
+        """Whether elements are real numbers of 32 bits, or integers that stand for such."""
+        return tensor.dtype is DType.FLOAT32 or self.type(tensor).is_quantized
+
     def is_coded(self, tensor: Tensor) -> bool:
         """Whether a tensor holds real numbers that constant integers stand for."""
         return tensor.name in self._coded and tensor.data is None

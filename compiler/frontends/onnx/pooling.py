@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from fitzroy.base import budget
-from fitzroy.base.types import Array, DType
+from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
@@ -73,7 +73,7 @@ def max_pool(op: Operation) -> Tensor:
 
 def _largest(build: Builder, x: Tensor, w: Windows) -> Tensor:
     """Largest elements of windows on an image."""
-    real = x.dtype is DType.FLOAT32 or build.type(x).is_quantized
+    real = build.is_real(x)
     lowest = LOWEST if real else float(x.dtype.limits[0])
     if set(w.dilation) != {1} or not real:
         return _shifted(build, x, w, lowest)

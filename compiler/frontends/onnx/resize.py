@@ -91,16 +91,38 @@ def resize(op: Operation) -> Tensor:
         return x
     if mode == "nearest":
         return _nearest(op, x, changed)
-    if x.dtype is not DType.FLOAT32:
-        raise Refusal("onnx-element-type", f"{mode} interpolation of {x.dtype.value}")
-    sampling = _sampling(op, x, changed, mode)
-    if sampling is not None:
-        return _by_operator(op.build, "resize_bilinear", x, changed, sampling)
-    return _by_products(op, x, changed, mode)
+    return _interpolated(op, x, changed, mode)
 
 
 def _matters(rule: Rule) -> bool:
+    """Whether a dimension changes; one element stays what it is, wherever its point lies."""
+    if rule.before == rule.after == 1:
+        return False
     return rule.before != rule.after or not np.allclose(rule.points(), np.arange(rule.after))
+
+
+def _interpolated(op: Operation, x: Tensor, rules: dict[int, Rule], mode: str) -> Tensor:
+    """Means of elements around each point, of which integers stand for real numbers.
+
+    Raises:
+        Refusal: they stand for none, or an integer lies around the image.
+    """
+    build, quantization = op.build, op.build.type(x).quantization
+    if quantization is not None and not _crops(op):
+        real = build.unary("dequantize", x, dtype=DType.FLOAT32)
+        result = _interpolated(op, real, rules, mode)
+        return build.unary("quantize", result, dtype=x.dtype, quantization=quantization)
+    if x.dtype is not DType.FLOAT32:
+        raise Refusal("onnx-element-type", f"{mode} interpolation of {x.dtype.value}")
+    sampling = _sampling(op, x, rules, mode)
+    if sampling is not None:
+        return _by_operator(build, "resize_bilinear", x, rules, sampling)
+    return _by_products(op, x, rules, mode)
+
+
+def _crops(op: Operation) -> bool:
+    """Whether points may lie outside the image, where another number is."""
+    return op.text("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
 def _rules(op: Operation, x: Tensor) -> dict[int, Rule]:
@@ -221,8 +243,7 @@ def _nearest(op: Operation, x: Tensor, rules: dict[int, Rule]) -> Tensor:
         outside[axis] = (points < 0) | (points > rule.before - 1)
         found = _ROUNDING[rounding](np.round(points, 9))
         indices[axis] = np.clip(found, 0, rule.before - 1).astype(np.int64)
-    cropped = op.text("coordinate_transformation_mode") == "tf_crop_and_resize"
-    if _is_image(x, rules) and x.dtype is DType.FLOAT32 and not cropped:
+    if _is_image(x, rules) and op.build.is_real(x) and not _crops(op):
         for sampling in (Sampling.LEGACY, Sampling.HALF_PIXEL, Sampling.ALIGN_CORNERS):
             if all(
                 np.array_equal(_tflite_nearest(r, sampling), indices[axis])
@@ -245,7 +266,7 @@ def _tflite_nearest(rule: Rule, sampling: Sampling) -> Array:
 
 def _extrapolated(op: Operation, x: Tensor, outside: dict[int, Array]) -> Tensor:
     """A constant in place of what lies outside the operand, which cropping may ask for."""
-    if op.text("coordinate_transformation_mode") != "tf_crop_and_resize":
+    if not _crops(op):
         return x
     keep = np.ones(x.shape, np.float32)
     for axis, beyond in outside.items():

@@ -183,6 +183,24 @@ def test_images_of_integers_are_quantized_inputs(zero: Zero, channels: int, form
         np.testing.assert_allclose(found, wanted, rtol=0, atol=0.101)
 
 
+@zeros
+@pytest.mark.parametrize(
+    ("mode", "factors", "made"),
+    [
+        ("nearest", [1, 1, 2, 2], "resize_nearest_neighbor"),
+        ("linear", [1, 1, 2, 2], "resize_bilinear"),
+        ("linear", [1, 1, 1.6, 1], "fully_connected"),
+    ],
+)
+def test_images_of_integers_are_resized(
+    zero: Zero, mode: str, factors: Sequence[float], made: str
+) -> None:
+    node = helper().make_node("Resize", ["q", "", "factors"], ["r"], mode=mode)
+    data = between([node], zero, {"factors": np.array(factors, np.float32)})
+    # ONNX Runtime rounds means of integers towards 0.
+    assert made in operators(same(data, steps=0 if mode == "nearest" else 1))
+
+
 # --- operators of ONNX Runtime -----------------------------------------------------------------
 
 

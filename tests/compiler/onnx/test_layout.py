@@ -251,3 +251,16 @@ def test_shuffled_channels_stay_last() -> None:
     assert operators(graph).count("transpose") == 4
     moved = [node.attributes for node in graph.nodes() if node.op == "transpose"]
     assert moved.count(TransposeAttributes((0, 1, 2, 4, 3))) == 1
+
+
+def test_dimensions_of_one_element_are_not_interpolated() -> None:
+    # The point of the only element lies at -0.5 here.
+    resize = helper().make_node(
+        "Resize", ["x", "", "factors"], ["y"], mode="linear",
+        coordinate_transformation_mode="pytorch_half_pixel",
+    )  # fmt: skip
+    factors = {"factors": np.array([1, 1, 2, 2], np.float32)}
+    data = model([resize], [("x", [1, 1, 4, 5])], ["y"], factors)
+    found = operators(compare(data, {"x": weights(1, 1, 4, 5)}))
+    assert "resize_bilinear" in found
+    assert "fully_connected" not in found
