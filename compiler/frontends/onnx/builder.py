@@ -80,8 +80,7 @@ class Builder:
         """A value of the graph that is stored as another of the same shape is."""
         value = self.graph.value(name)
         if value.data is not None and not value.type.is_quantized:
-            data = value.data.transpose(inverse(model.perm)).reshape(model.shape)
-            return self.constant(data, name)
+            return self.constant(model.ordered(value.data), name)
         return Tensor(model.shape, value.type.dtype, None, name, model.split, model.perm)
 
     def type(self, tensor: Tensor) -> TensorType:
@@ -223,6 +222,14 @@ class Builder:
     def is_coded(self, tensor: Tensor) -> bool:
         """Whether a tensor holds real numbers that constant integers stand for."""
         return tensor.name in self._coded and tensor.data is None
+
+    def elements(self, tensor: Tensor) -> Array | None:
+        """Elements of a constant, also of one that integers stand for; None if they vary."""
+        if not self.is_coded(tensor):
+            return tensor.data
+        node = self.graph.producer(tensor.name)
+        assert node is not None
+        return tensor.ordered(evaluate_node(self.graph, node, {}, Arithmetic.XNNPACK)[tensor.name])
 
     # --- nodes ----------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def _volume(op: Operation, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Te
     Raises:
         Refusal: operands and attributes do not fit, or the filter is computed at run time.
     """
-    build, data = op.build, kernel.data
+    build, data = op.build, op.build.elements(kernel)
     if data is None or kernel.rank != x.rank or 0 in (*x.shape, *kernel.shape):
         raise Refusal("onnx-run-time-parameter", "the filter of a volume is no constant of 5")
     w = windows(op, x.shape[2:], kernel.shape[2:])
@@ -127,10 +127,8 @@ def transposed_convolution(op: Operation) -> Tensor:
         raise Refusal("onnx-type-rule", f"a filter {list(kernel.shape)} for {list(x.shape)}")
     stride, dilation, cut, output = _transposed_windows(op, x.shape[2:], kernel.shape[2:])
     if x.rank == 3:
-        stride, dilation, output = (1, *stride), (1, *dilation), (1, *output)
-        cut = [(0, 0), *cut]
-    image, filter = as_image(build, x), as_image(build, kernel)
-    filter = _dilated(build, filter, dilation)
+        stride, output, cut = (1, *stride), (1, *output), [(0, 0), *cut]
+    image, filter = as_image(build, x), as_image(build, _dilated(build, kernel, dilation))
     parts = []
     inner, outer = x.shape[1] // groups, kernel.shape[1]
     for group in range(groups):
@@ -156,13 +154,14 @@ def _dilated(build: Builder, kernel: Tensor, dilation: Shape) -> Tensor:
     """
     if set(dilation) <= {1}:
         return kernel
-    if kernel.data is None:
+    elements = build.elements(kernel)
+    if elements is None:
         raise Refusal("onnx-run-time-parameter", "a dilated filter that varies")
     extents = [(k - 1) * d + 1 for k, d in zip(kernel.shape[2:], dilation, strict=True)]
     if max(extents) > 1 << 12:
         raise Refusal("onnx-size", f"a filter that extends over {extents} elements")
-    data = np.zeros((*kernel.shape[:2], *extents), kernel.data.dtype)
-    data[:, :, :: dilation[0], :: dilation[1]] = kernel.data
+    data = np.zeros((*kernel.shape[:2], *extents), elements.dtype)
+    data[:, :, *(slice(None, None, step) for step in dilation)] = elements
     return build.constant(data, kernel.name)
 
 

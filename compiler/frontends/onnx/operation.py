@@ -78,10 +78,10 @@ class Operation:
         Raises:
             Refusal: it is absent or computed at run time.
         """
-        value = self.input(index)
-        if value.data is None:
+        data = self.build.elements(self.input(index))
+        if data is None:
             raise Refusal("onnx-run-time-parameter", f"operand {index}, the {what}, varies")
-        return value.data
+        return data
 
     def constants(self, index: int, what: str) -> Shape | None:
         """Integers of an operand that must be known, or None if it is absent."""

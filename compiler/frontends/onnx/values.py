@@ -91,6 +91,10 @@ class Tensor:
         """Whether every dimension of the shape is stored as one dimension."""
         return self.split == self.shape
 
+    def ordered(self, stored: Array) -> Array:
+        """What the graph stores, in ONNX's order."""
+        return stored.transpose(inverse(self.perm)).reshape(self.shape)
+
     @property
     def stored_shape(self) -> Shape:
         """The shape that the graph has."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compiler.onnx.models import expected, helper, model, operators, read
+from tests.compiler.onnx.models import compare, expected, helper, model, operators, read
 
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.frontend import Reading
@@ -117,3 +117,41 @@ def test_scales_that_vary_are_computed() -> None:
     data = model(nodes, [("x", [3, 4])], ["y"], {"z": np.array(7, np.uint8)}, opset=21)
     x = RNG.standard_normal((3, 4)).astype(np.float32)
     assert steps_apart(read(data), data, x, float(x.max())) <= 0.001
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "filter", "attributes"),
+    [
+        ("Conv", (1, 2, 4, 6, 6), (3, 2, 3, 3, 3), {"pads": [1] * 6}),
+        ("ConvTranspose", (1, 4, 5, 6), (4, 2, 3, 3), {"dilations": [2, 3]}),
+        ("ConvTranspose", (1, 4, 6), (4, 2, 3), {"dilations": [2]}),
+    ],
+)
+def test_filters_of_integers_are_known(
+    op: str, shape: tuple[int, ...], filter: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    node = helper().make_node
+    nodes = [
+        node("DequantizeLinear", ["w", "sw", "zw"], ["w/d"], axis=1),
+        node(op, ["x", "w/d"], ["y"], **attributes),
+    ]
+    constants: dict[str, Array] = {
+        "w": RNG.integers(-127, 127, filter).astype(np.int8),
+        "sw": np.array([0.01, 0.02], np.float32), "zw": np.array([3, 0], np.int8),
+    }  # fmt: skip
+    data = model(nodes, [("x", shape)], ["y"], constants, opset=21)
+    compare(data, {"x": RNG.standard_normal(shape).astype(np.float32)})
+
+
+def test_padding_may_be_a_number_that_an_integer_stands_for() -> None:
+    node = helper().make_node
+    nodes = [
+        node("DequantizeLinear", ["border", "s", "z"], ["value"]),
+        node("Pad", ["x", "pads", "value"], ["y"]),
+    ]
+    constants: dict[str, Array] = {
+        "border": np.array(137, np.uint8), "s": np.array(0.03, np.float32),
+        "z": np.array(120, np.uint8), "pads": np.array([0, 1, 2, 0]),
+    }  # fmt: skip
+    data = model(nodes, [("x", [2, 3])], ["y"], constants, opset=21)
+    compare(data, {"x": RNG.standard_normal((2, 3)).astype(np.float32)})
