@@ -90,6 +90,9 @@ def convolution(graph: Graph, x: str, filter: Filter, stem: str) -> str:
     demand(moves.kernel == weights.shape[0], "a filter of another depth")
     groups, rest = divmod(channels, weights.shape[3])
     demand(not rest and groups > 0, f"{channels} channels, and filters of {weights.shape[3]}")
+    results, offsets = weights.shape[4], graph.type(filter.bias).shape
+    demand(results % groups == 0, f"{results} results of {groups} groups of channels")
+    demand(offsets == (results,), f"an offset {list(offsets)} for {results} channels")
     count = moves.count(depth)
     if moves.before or moves.after:
         before, after = ((0, n, 0, 0, 0) for n in (moves.before, moves.after))

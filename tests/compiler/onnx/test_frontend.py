@@ -196,3 +196,14 @@ def test_constants_are_counted_before_they_are_made() -> None:
     data = model(nodes, [("x", [2])], ["y"], {"s": np.array([1 << 20, 1 << 20])})
     with budget.limited(1 << 20), pytest.raises(CapacityError, match="a constant of shape"):
         read(data)
+
+
+def test_filters_of_volumes_that_do_not_fit_are_refused() -> None:
+    shape, node = [1, 2, 3, 4, 4], helper().make_node
+    for group, filter, offsets in ((1, (2, 2, 3, 3, 3), 3), (2, (3, 1, 3, 3, 3), 3)):
+        made = {"w": np.ones(filter, np.float32), "b": np.ones(offsets, np.float32)}
+        data = model(
+            [node("Conv", ["x", "w", "b"], ["y"], group=group)], [("x", shape)], ["y"], made
+        )
+        with pytest.raises(UnsupportedError, match=r"an offset \[3\] for 2|3 results of 2 groups"):
+            read(data)
