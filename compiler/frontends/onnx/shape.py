@@ -321,7 +321,9 @@ def pad(op: Operation) -> Tensor:
 def _meant(build: Builder, x: Tensor, value: float) -> float:
     """The real number that an element of a quantized tensor stands for; of others, the element."""
     quantization = build.type(x).quantization
-    return value if quantization is None else float(dequantize(np.array(int(value)), quantization))
+    if quantization is None:
+        return value
+    return float(dequantize(np.array(value).clip(*x.dtype.limits), quantization))
 
 
 def padded(
