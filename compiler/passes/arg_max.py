@@ -7,7 +7,7 @@ them of a byte for every pixel, and a map of classes leaves in place of the scor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,6 +77,10 @@ def _rewrite(graph: Graph, node: Node) -> None:
         rows = graph.emit("strided_slice", [rows], graph.type(rows).with_shape(shape), a)
     graph.remove(node.name)
     graph.add_node(Node(node.name, "cast", (rows,), (result,), origin=node.origin))
+    for reader in graph.consumers(result):
+        if reader.op == "cast":
+            # Whatever it gives, it is made of a byte.
+            graph.update(replace(reader, inputs=(rows,)))
 
 
 def _packed(graph: Graph, number: str) -> str:

@@ -237,6 +237,21 @@ def test_positions_on_the_chip(dtype: DType, shape: tuple[int, ...], result: DTy
             np.testing.assert_array_equal(given, wanted)
 
 
+@pytest.mark.parametrize("final", [DType.UINT8, DType.FLOAT32])
+def test_positions_are_cast_once(final: DType) -> None:
+    """Exporters let positions be int64 and cast these."""
+    before = positions(I8, (1, 5, 8, 21), DType.INT64)
+    (where,) = before.outputs
+    type = TensorType(before.type(where).shape, final)
+    before.outputs = [before.emit("cast", [where], type)]
+    after = run_passes(before, (ArgMaxima(),))
+    assert [node.op for node in after.nodes()].count("cast") == 1
+    inputs = {"image": picture(I8, (1, 5, 8, 21), 0)}
+    (wanted,), (given,) = (fitzroy.evaluate(x, inputs).values() for x in (before, after))
+    assert given.dtype == wanted.dtype
+    np.testing.assert_array_equal(given, wanted)
+
+
 @pytest.mark.parametrize("shape", [(2, 5, 8, 21), (1, 5, 8, 257), (1, 5, 8, 1)])
 def test_positions_for_the_host(shape: tuple[int, ...]) -> None:
     before = positions(I8, shape)
