@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.compiler.edgetpu.test_integers import compared, on_host
 from tests.compiler.edgetpu.test_operators import assert_right, finished, mostly_slow, of_one
 from tests.compiler.edgetpu_models import (
     Model,
@@ -24,6 +25,8 @@ from tests.support import need_litert
 import fitzroy
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, Value, print_graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
@@ -384,6 +387,17 @@ def test_several_images_are_split(axis: int, sizes: Shape) -> None:
     model.graph.add_node(node, [model.of(x).with_shape(shape) for shape in shapes])
     model.graph.outputs = ["a", "b"]
     assert_right(model.graph, (1,))
+
+
+def test_several_images_come_from_the_host() -> None:
+    model = Model(2)
+    x = model.graph.add_input("x", model.type(IMAGES, 0.05))
+    type = TensorType(IMAGES, model.dtype, Quantization.per_tensor(1 / 16, model.dtype.limits[1]))
+    logarithms = model.emit("log_softmax", [x], type)
+    source = Source.of(finished(model, convolved(model, logarithms, 8)))
+    compiled = compile_edgetpu(source, costs=None)
+    assert on_host(compiled) == {"log_softmax"}
+    compared(source, compiled, steps=1)
 
 
 # --- softmax -------------------------------------------------------------------------------------

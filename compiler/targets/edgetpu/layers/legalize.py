@@ -7,7 +7,7 @@ the layers so far, the values that share a place, and the views that have no pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -85,7 +85,7 @@ class Legalizer:
         margins: rows and columns of padding in front of an alias that its place does not have.
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
-        rows: places of the inputs of several images, as one with the rows of all.
+        rows: places of what comes from the host in several images, as one with the rows of all.
         copies: places with the same elements in another layout, by the place that they are copies
             of and their shape as an image, which is empty for a vector.
         joined: vectors with the elements of several places, by the names of these.
@@ -105,8 +105,12 @@ class Legalizer:
     _seen: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Inputs of several images lie as one, with the rows of all."""
-        for name in self.graph.inputs:
+        """Take in the inputs of the graph."""
+        self.take_in(self.graph.inputs)
+
+    def take_in(self, names: Iterable[str]) -> None:
+        """Let values come from the host: several images lie as one, with the rows of all."""
+        for name in names:
             type = self.graph.type(name)
             if several(type) and name not in self.rows:
                 tall = unused_name(f"{name}.rows", self.graph.values, self.types)
@@ -213,6 +217,7 @@ class Legalizer:
             types=dict(self.types),
             margins=dict(self.margins),
             views=dict(self.views),
+            rows=dict(self.rows),
             copies=dict(self.copies),
             joined=dict(self.joined),
         )
@@ -225,6 +230,7 @@ class Legalizer:
         self.types |= tried.types
         self.margins |= tried.margins
         self.views |= tried.views
+        self.rows |= tried.rows
         self.copies |= tried.copies
         self.joined |= tried.joined
 

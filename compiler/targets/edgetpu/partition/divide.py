@@ -46,7 +46,8 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
     """Why the code generator cannot map nodes where they are, by the name of each such node.
 
     The rules of the target come first and give every reason. What passes them is legalized, which
-    shows what depends on the nodes before; that gives one.
+    shows what depends on the nodes before; that gives one. Nodes after a refused one read its
+    results as they read inputs.
     """
     apart = rewritten(graph, options)
     legalizer, found = Legalizer(apart.graph, options), dict[str, Rejects]()
@@ -54,6 +55,7 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
         call, origin = Call.of(apart.graph, node), apart.origins.get(node.name, node.name)
         if reasons := tuple(dict.fromkeys(rejects(call))):
             found[origin] = reasons
+            legalizer.take_in(node.outputs)
             continue
         trial = legalizer.split()
         try:
@@ -61,6 +63,7 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
         except UnsupportedError as error:
             reason = error.what + (f": {error.reason}" if error.reason else "")
             found[origin] = (Reject(LOWERING, reason, error.hint or hint(call)),)
+            legalizer.take_in(node.outputs)
         else:
             legalizer = trial
     return found
