@@ -95,6 +95,17 @@ def test_values_that_only_move_keep_their_quantization() -> None:
     assert "0.25" in found
 
 
+@pytest.mark.parametrize("dtype", [DType.INT32, DType.BOOL, DType.FLOAT32])
+def test_values_that_only_move_have_8_bits(dtype: DType) -> None:
+    graph = Graph("g")
+    graph.add_input("x", TensorType((1, 7), dtype))
+    after = TensorType((1, 1, 7), dtype)
+    graph.outputs = [graph.emit("reshape", ["x"], after, ReshapeAttributes((1, 1, 7)))]
+    found = reasons(graph)
+    assert len(found) == 2
+    assert all("not 8-bit quantized" in reason for reason in found)
+
+
 def test_what_lowerings_emit_is_held_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     graph = Graph("g")

@@ -25,8 +25,8 @@ TYPE = "edgetpu-type"
 WEIGHTS = "edgetpu-weights"
 """Code of weights that are not known when the program is made."""
 
-_OF_OTHER_TYPES = ("reshape", "unidirectional_sequence_lstm")
-"""Operators that may have values of other types; their own conditions, or lowerings, judge them."""
+_OF_OTHER_TYPES = ("unidirectional_sequence_lstm",)
+"""Operators that may have values of other types; their own conditions judge them."""
 
 Condition = Callable[[Call], Iterator[Reject]]
 C = TypeVar("C", bound=Condition)
