@@ -12,9 +12,10 @@ from tests.cli.support import Run
 from tests.compiler.edgetpu.test_convolution import chain, grow
 
 from fitzroy.base.errors import CapacityError
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.object_file import ObjectFile, read_object
@@ -324,6 +325,36 @@ def test_models_of_real_numbers_get_the_next_command(fitzroy: Run, tmp_path: Pat
     assert document["next"] == command
     assert all(row["reasons"] for row in document["operators"])
     assert fitzroy("explain", path, "--json").json["next"] is None
+
+
+def test_models_of_16_bits_get_another_command(fitzroy: Run, tmp_path: Path) -> None:
+    graph = Graph("wide")
+    type = TensorType((1, 4), DType.INT16, Quantization.per_tensor(0.5, 0))
+    x = graph.add_input("x", type)
+    graph.outputs = [graph.emit("add", [x, x], type, ActivationAttributes())]
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    result = fitzroy("compile", path, "--target", "edgetpu")
+    assert result.code == 4
+    assert "the model computes with integers of 16 bits" in result.err
+    assert "convert the model with int8 activations" in " ".join(result.err.split())
+    assert "--calibrate" not in result.err
+    explained = fitzroy("explain", path, "--target", "edgetpu")
+    assert "real numbers" not in explained.out
+
+
+def test_models_that_only_compare_compute_with_integers(fitzroy: Run, tmp_path: Path) -> None:
+    graph = Graph("compares")
+    x = graph.add_input("x", TensorType((1, 4), DType.INT8, Quantization.per_tensor(0.5, 0)))
+    graph.outputs = [graph.emit("greater", [x, x], TensorType((1, 4), DType.BOOL))]
+    path = tmp_path / "compares.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    result = fitzroy("compile", path, "--target", "edgetpu")
+    assert result.code == 4
+    assert "GREATER has no lowering" in result.err
+    assert "real numbers" not in result.err
+    explained = fitzroy("explain", path)
+    assert "real numbers" not in explained.out
 
 
 def test_explain_names_layers(fitzroy: Run, digits: Path) -> None:

@@ -17,6 +17,7 @@ from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.base.progress import counted
 from fitzroy.base.progress import prefixed as behind
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS
 from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
 from fitzroy.compiler.targets.edgetpu.layers.options import Options, Share
@@ -33,6 +34,7 @@ from fitzroy.compiler.targets.edgetpu.partition.rules import (
     NAME,
     RealNumbersError,
     has_quantized_activations,
+    has_wide_activations,
 )
 from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
 from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows, wanted_rows
@@ -204,18 +206,26 @@ def demand_parts(model: Divided) -> None:
     """Refuse a model of which nothing is on the chip.
 
     Raises:
-        UnsupportedError: with the reasons of each operator; of a model of real numbers, which has
-            the same reason everywhere, with the command that quantizes it.
+        UnsupportedError: with the reasons of each operator; of a model without numbers of 8 bits,
+            which has the same reason everywhere, with what to do about it.
     """
     if any(item.target == NAME for item in model.placements):
         return
     known = [node for node in model.graph.nodes() if node.op != Opaque.name]
     if known and not has_quantized_activations(model.graph):
-        files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
-        raise RealNumbersError(model.path, next(files, model.path))
+        raise _of_other_numbers(model)
     rejects = [reject for placement in model.placements for reject in placement.rejects]
     what = "no operator can be mapped to the Edge TPU"
     raise UnsupportedError(what, rejects=rejects, where=model.path)
+
+
+def _of_other_numbers(model: Divided) -> UnsupportedError:
+    """Why nothing is on the chip of a model that has no numbers of 8 bits."""
+    if has_wide_activations(model.graph):
+        what = "the model computes with integers of 16 bits, and the Edge TPU with those of 8 bits"
+        return UnsupportedError(what, where=model.path, hint=WIDE_ACTIVATIONS)
+    files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
+    return RealNumbersError(model.path, next(files, model.path))
 
 
 @dataclass(frozen=True)

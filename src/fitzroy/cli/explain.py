@@ -84,6 +84,7 @@ def explain(
     from fitzroy.compilation.source import demand_uncompiled
     from fitzroy.compiler.targets.edgetpu.partition.rules import (
         has_quantized_activations,
+        has_wide_activations,
         quantize_command,
     )
     from fitzroy.compiler.targets.edgetpu.target import EdgeTpu
@@ -108,7 +109,8 @@ def explain(
     layers = TARGETS.get(target).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
-    real = target == EdgeTpu.name and not has_quantized_activations(graph)
+    quantized = has_quantized_activations(graph) or has_wide_activations(graph)
+    real = target == EdgeTpu.name and not quantized
     command = quantize_command(model, importing.arguments) if real else ""
     if json:
         entries = [_entry(row) for row in rows]

@@ -7,11 +7,11 @@ import pytest
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS, Call
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
-from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.ops.shape import PadAttributes, ReshapeAttributes, TransposeAttributes
 from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
@@ -104,6 +104,25 @@ def test_values_that_only_move_have_8_bits(dtype: DType) -> None:
     found = reasons(graph)
     assert len(found) == 2
     assert all("not 8-bit quantized" in reason for reason in found)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("transpose", TransposeAttributes((0, 2, 1, 3))),
+        ("pad", PadAttributes((0, 0, 0, 0), (0, 0, 0, 0))),
+    ],
+)
+def test_values_of_16_bits_have_a_hint_of_their_own(op: str, attributes: Attributes) -> None:
+    graph = Graph("g")
+    type = TensorType((1, 4, 4, 2), DType.INT16, Quantization.per_tensor(0.5, 0))
+    graph.add_input("x", type)
+    graph.outputs = [graph.emit(op, ["x"], type, attributes)]
+    found = reasons(graph)
+    assert len(found) == 2
+    assert all("not 8-bit quantized" in reason for reason in found)
+    (placement,) = divide(graph)[1]
+    assert {reject.hint for reject in placement.rejects} == {WIDE_ACTIVATIONS}
 
 
 def test_what_lowerings_emit_is_held_to_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType
+from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS, Call, Reject
 from fitzroy.compiler.ops.detections import DECODING
 
 LOWERING = "edgetpu-lowering"
@@ -27,6 +27,9 @@ WEIGHTS = "edgetpu-weights"
 
 _OF_OTHER_TYPES = ("unidirectional_sequence_lstm",)
 """Operators that may have values of other types; their own conditions judge them."""
+
+EIGHT_BITS = (DType.INT8, DType.UINT8)
+"""Types of the integers that the chip computes with."""
 
 Condition = Callable[[Call], Iterator[Reject]]
 C = TypeVar("C", bound=Condition)
@@ -50,10 +53,13 @@ def hint(call: Call) -> str:
     if OPS[call.node.op].custom:
         return "nothing needs to be done: the host computes it from what the Edge TPU gives"
     values = [value for value in (*call.inputs, *call.outputs) if value is not None]
+    # Only states of recurrent operators, which come later, have 16 bits beside activations of 8.
+    if any(value and is_wide(value.type) for value in (*call.inputs[:1], *call.outputs)):
+        return WIDE_ACTIVATIONS
     if call.node.name.startswith(DECODING):
         return "nothing needs to be done: the host decodes boxes, in float32"
     real = [value for value in values if value.type.dtype is DType.FLOAT32]
-    bytes_too = any(value.type.dtype in (DType.INT8, DType.UINT8) for value in values)
+    bytes_too = any(value.type.dtype in EIGHT_BITS for value in values)
     if real and bytes_too and any(value.name in call.graph_inputs for value in real):
         return "let the model take integers of 8 bits: quantize its inputs, too"
     if real and bytes_too:
@@ -68,13 +74,24 @@ def refused(call: Call, what: str, advice: str = "") -> Reject:
     return Reject(LOWERING, f"{call.node.spelled} {call.node.name!r} {what}", advice or hint(call))
 
 
+def is_stored(type: TensorType) -> bool:
+    """Whether values of a type are quantized to 8 bits with one scale, as the chip stores them."""
+    quantization = type.quantization
+    return quantization is not None and quantization.is_per_tensor and type.dtype in EIGHT_BITS
+
+
+def is_wide(type: TensorType) -> bool:
+    """Whether values of a type are quantized to 16 bits."""
+    return type.is_quantized and type.dtype is DType.INT16
+
+
 def eight_bits(call: Call) -> Iterator[Reject]:
     """Every value that is computed must be int8 or uint8 with one scale."""
     for value in (*call.inputs, *call.outputs):
         if value is None or value.is_constant:
             continue
         type = value.type
-        if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
+        if type.quantization is None or type.dtype not in EIGHT_BITS:
             what = f"{call.node.spelled}: {value.name!r} is {type}, not 8-bit quantized"
             yield Reject(TYPE, what, hint(call))
         elif not type.quantization.is_per_tensor:

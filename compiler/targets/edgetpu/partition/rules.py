@@ -12,7 +12,7 @@ from functools import cache
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.installing import install_extra
-from fitzroy.base.types import DType
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.custom import PostProcessing
@@ -30,6 +30,7 @@ __all__ = [
     "WEIGHTS",
     "RealNumbersError",
     "has_quantized_activations",
+    "has_wide_activations",
     "hint",
     "lowerings",
     "quantize_command",
@@ -46,11 +47,25 @@ def _opaque_hint() -> str:
 
 
 def has_quantized_activations(graph: Graph) -> bool:
-    """Whether operators of a graph compute numbers of 8 bits."""
-    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
-    return any(
-        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
-    )
+    """Whether operators of a graph compute with numbers of 8 bits."""
+    return any(map(conditions.is_stored, _activations(graph)))
+
+
+def has_wide_activations(graph: Graph) -> bool:
+    """Whether operators of a graph compute with numbers of 16 bits."""
+    return any(map(conditions.is_wide, _activations(graph)))
+
+
+def _activations(graph: Graph) -> Iterator[TensorType]:
+    """Types of the values that operators read and make.
+
+    Constants are left out, and what is stored as integers only to be read as real numbers.
+    """
+    for node in graph.nodes():
+        read = () if node.op == "dequantize" else node.inputs
+        for name in (*read, *node.outputs):
+            if name is not None and not graph.value(name).is_constant:
+                yield graph.type(name)
 
 
 def quantize_command(path: str, options: Sequence[str] = (), output: str = "") -> str:

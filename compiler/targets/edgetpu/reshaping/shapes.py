@@ -25,7 +25,7 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
 )
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
+from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored, refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     Pointwise,
@@ -61,6 +61,21 @@ def keeps_bytes(before: TensorType, after: TensorType) -> bool:
         and before.quantization.scale == after.quantization.scale
         and unsigned_zero_point(before) == unsigned_zero_point(after)
     )
+
+
+def changes_bytes(call: Call, advice: str) -> Iterator[Reject]:
+    """Results whose stored values are other bytes than those of the first operand.
+
+    Values that the chip does not store at all have a reason already.
+
+    Args:
+        call: an operator that moves elements.
+        advice: what to do about it.
+    """
+    stored = [value for value in call.outputs if is_stored(value.type)]
+    for value in stored if is_stored(call.type()) else ():
+        if not keeps_bytes(call.type(), value.type):
+            yield refused(call, f"changes the quantization to {value.type}", advice)
 
 
 def image_shape(legalizer: Legalizer, name: str) -> tuple[int, int, int]:
@@ -243,10 +258,7 @@ def _same_numbers(call: Call) -> Iterator[Reject]:
         yield refused(call, f"adds a border to {call.type()}, which is no image")
     elif amounts.before[0] or amounts.after[0]:
         yield refused(call, "adds images", "give the model a batch of one")
-    if not keeps_bytes(call.type(), call.result.type):
-        yield refused(
-            call, f"changes the quantization to {call.result.type}", "requantize after it"
-        )
+    yield from changes_bytes(call, "requantize after it")
 
 
 def _folds(

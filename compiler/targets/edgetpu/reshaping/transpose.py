@@ -11,7 +11,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import TransposeAttributes
-from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
+from fitzroy.compiler.targets.edgetpu.layers.conditions import requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     IMAGE_RANK,
     RULES,
@@ -23,7 +23,7 @@ from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
-from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes, temporary
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import changes_bytes, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_IMAGES = 32
@@ -58,12 +58,7 @@ def _merged(axes: Sequence[Axis]) -> list[Axis]:
 @requires("transpose", "unpack")
 def _same_numbers(call: Call) -> Iterator[Reject]:
     """Elements move as they are."""
-    for value in call.outputs:
-        if not keeps_bytes(call.type(), value.type):
-            yield refused(call, f"changes the quantization to {value.type}", _CONVERT)
-
-
-_CONVERT = "requantize before it"
+    yield from changes_bytes(call, "requantize before it")
 
 
 @legalizes("transpose")
