@@ -400,6 +400,20 @@ def test_several_images_come_from_the_host() -> None:
     compared(source, compiled, steps=1)
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (1, 8), (2, 3, 4), (3, 4, 4, 5), (2, 1, 3, 2, 5)])
+def test_operators_on_constants_of_any_rank(shape: Shape) -> None:
+    model = Model(6)
+    x = model.graph.add_input("x", model.type(shape, 0.05))
+    type = TensorType(shape, model.dtype, Quantization.per_tensor(1 / 256, model.dtype.limits[0]))
+    shares = model.emit("sigmoid", [model.constant(shape, 0.05)], type)
+    largest = model.emit("maximum", [shares, model.constant(shape, 0.05)], type)
+    graph = finished(model, model.emit("maximum", [x, largest], model.type(shape, 0.05)))
+    source = Source.of(graph)
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=1)
+
+
 # --- softmax -------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,6 +17,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, ful
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import send
+from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
@@ -28,7 +30,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     legalizes_first,
 )
 from fitzroy.compiler.targets.edgetpu.layers.matrices import COVERED
-from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, with_rank
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     TILES,
@@ -136,7 +138,8 @@ def constant(legalizer: Legalizer, value: Value, *, vector: bool, channels: int 
         shape: tuple[int, ...] = (1, channels) if channels else value.type.shape
     else:
         own = value.type.shape
-        height, width, depth = ((1,) * (3 - len(own)) + own)[-3:]
+        *rows, width, depth = with_rank(own, IMAGE_RANK)
+        height = math.prod(rows)
         pixels = stored.reshape(height, width, depth)
         if channels and depth == 1:
             depth = channels
@@ -172,7 +175,7 @@ def with_constants_in_memory(legalizer: Legalizer, call: Call) -> bool:
     """Legalize an operator that can only read constants once they are tensors in narrow memory.
 
     These are the constants that a concatenation joins, and the first operand of any other operator
-    on an image if all of its operands are constants.
+    if all of its operands are constants.
 
     Returns:
         Whether it did; otherwise the rule of the operator applies.
@@ -180,16 +183,12 @@ def with_constants_in_memory(legalizer: Legalizer, call: Call) -> bool:
     values = [value for value in call.inputs if value is not None]
     found = [value for value in values if value.is_constant]
     if call.node.op != "concatenation":
-        found = found[:1] if len(found) == len(values) and all(map(_is_image, found[:1])) else []
+        known = len(found) == len(values) and is_stored(values[0].type)
+        found = found[:1] if known else []
     if not found:
         return False
     _put(legalizer, call, found)
     return True
-
-
-def _is_image(value: Value) -> bool:
-    """Whether a value is an image of stored bytes."""
-    return value.type.rank == IMAGE_RANK and value.type.dtype in (DType.INT8, DType.UINT8)
 
 
 def _put(legalizer: Legalizer, call: Call, constants: Sequence[Value]) -> None:

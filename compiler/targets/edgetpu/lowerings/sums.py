@@ -328,7 +328,7 @@ def _whole(value: Value, after: TensorType) -> Value:
     """An operand in blocks; constants are repeated to the shape of the result."""
     if value.data is None:
         return value
-    data = np.ascontiguousarray(np.broadcast_to(value.data, after.shape))
+    data = np.broadcast_to(value.data, after.shape).copy()
     return replace(value, type=replace(value.type, shape=after.shape), data=data)
 
 

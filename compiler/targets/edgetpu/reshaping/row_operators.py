@@ -137,6 +137,7 @@ def _is_image(legalizer: Legalizer, part: str, type: TensorType) -> bool:
         not is_vector(legalizer, part)
         and len(own.shape) == IMAGE_RANK
         and not several(own)
+        and type.rank > 0
         and own.shape[-1] % type.shape[-1] == 0
         and (own.dtype, own.quantization) == (type.dtype, type.quantization)
     )

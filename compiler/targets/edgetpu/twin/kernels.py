@@ -74,8 +74,8 @@ def kernel_of(
         UnsupportedError: the operator has no arithmetic on the chip.
     """
     op = call.node.op
-    values = [value for value in (*call.inputs, *call.outputs) if value and value.data is None]
-    if not values or not all(is_coded(value.type) for value in values):
+    computed = [value for value in call.inputs if value and value.data is None]
+    if not computed or not all(is_coded(value.type) for value in (*computed, *call.outputs)):
         return None
     if op in _MIXED and not all(is_coded(value.type) for value in call.inputs if value):
         return None
