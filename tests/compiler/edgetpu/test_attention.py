@@ -73,6 +73,26 @@ def test_products_of_computed_matrices_are_exact(
     _assert_exact(_product(batch, sizes, adjoint))
 
 
+@pytest.mark.parametrize("adjoint", [(False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("known", "computed"),
+    [((), ()), ((2, 2), (2, 2)), ((), (1, 3)), ((1, 3), (2, 3)), ((1, 2), (2,))],
+)
+def test_products_with_a_constant_first_matrix_are_exact(
+    known: tuple[int, ...], computed: tuple[int, ...], adjoint: tuple[bool, bool]
+) -> None:
+    model, (rows, summands, columns) = Model(3), (5, 7, 9)
+    left = (summands, rows) if adjoint[0] else (rows, summands)
+    right = (columns, summands) if adjoint[1] else (summands, columns)
+    x = model.constant((*known, *left), 0.05)
+    y = model.graph.add_input("y", model.type((*computed, *right), 0.04))
+    batch = np.broadcast_shapes(known, computed)
+    type = model.type((*batch, rows, columns), 0.8)
+    product = model.emit("batch_matmul", [x, y], type, BatchMatMulAttributes(*adjoint))
+    model.graph.outputs.append(product)
+    _assert_exact(model.graph)
+
+
 @pytest.mark.slow
 def test_large_matrices_are_multiplied_block_by_block() -> None:
     _assert_exact(_product((), (6, 256, 380), (False, True)))

@@ -1,6 +1,6 @@
 """Products of matrices: rows of an operand as pixels.
 
-A constant matrix makes them a convolution of 1 x 1, a computed one a `MatrixProduct`.
+A constant second matrix makes them a convolution of 1 x 1, a computed one a `MatrixProduct`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
+from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored, refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import as_convolution, convolution_of
+from fitzroy.compiler.targets.edgetpu.lowerings.constants import put_in_memory
 from fitzroy.compiler.targets.edgetpu.lowerings.matrix_product import (
     MOST_BYTES,
     MOST_SUMMANDS,
@@ -59,28 +60,34 @@ def multiplied_rows(
 
 @requires("batch_matmul")
 def _matrices(call: Call) -> Iterator[Reject]:
-    """The second operand is one matrix that is known, or both have as many that are not."""
+    """The second operand is one matrix that is known, or there is a computed one for each first."""
     attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
-    if call.operand(0).is_constant:
-        yield refused(call, "has a constant first operand", "swap the operands")
+    for value in (call.operand(0), right):
+        if value.is_constant and not is_stored(value.type):
+            yield refused(call, f"with {value.type}, not quantized with one scale")
     if right.data is None:
         yield from _computed(call)
         return
-    if math.prod(right.type.shape[:-2]) != 1:
-        what = f"with {math.prod(right.type.shape[:-2])} matrices, one is possible"
+    if _count(right.type) != 1:
+        what = f"with {_count(right.type)} matrices, one is possible"
         yield refused(call, what, "divide it by matrices")
     if attributes.adj_x and 1 not in call.type().shape[-2:]:
         yield refused(call, "transposes its first operand", "transpose it before")
-    if right.type.quantization is None or not right.type.quantization.is_per_tensor:
-        yield refused(call, f"with {right.type}, not quantized with one scale")
+
+
+def _count(type: TensorType) -> int:
+    """How many matrices a tensor has."""
+    return math.prod(type.shape[:-2])
 
 
 def _computed(call: Call) -> Iterator[Reject]:
-    """Both operands have as many matrices, which are small enough to be copied to every tile."""
-    attributes, after = call.attributes(BatchMatMulAttributes), call.result.type.shape
+    """There are as many second matrices as products, each small enough to copy to every tile."""
+    attributes, count = call.attributes(BatchMatMulAttributes), _count(call.result.type)
     left, right = call.type(0).shape, call.type(1).shape
-    if left[:-2] != right[:-2]:
-        what = f"of {list(left[:-2])} matrices with {list(right[:-2])}"
+    counts = [_count(call.type(index)) for index in range(2)]
+    # A constant first operand is repeated if it has too few.
+    if any(found != count for found in counts[call.operand(0).is_constant :]):
+        what = f"multiplies tensors of {counts[0]} and {counts[1]} matrices"
         yield refused(call, what, "repeat the matrices of which there are fewer")
     summands = left[-2] if attributes.adj_x else left[-1]
     if summands > MOST_SUMMANDS:
@@ -90,14 +97,26 @@ def _computed(call: Call) -> Iterator[Reject]:
     if nbytes > MOST_BYTES:
         what = f"copies a matrix of {nbytes} bytes to every tile, {MOST_BYTES} are possible"
         yield refused(call, what, "divide it by columns")
-    if math.prod(after[:-2]) > MOST_MATRICES:
-        what = f"has {math.prod(after[:-2])} matrices, {MOST_MATRICES} are possible"
+    if count > MOST_MATRICES:
+        what = f"has {count} matrices, {MOST_MATRICES} are possible"
         yield refused(call, what, "divide it by matrices")
 
 
 @legalizes("batch_matmul")
 def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
-    attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
+    attributes, left, right = (
+        call.attributes(BatchMatMulAttributes),
+        call.operand(0),
+        call.operand(1),
+    )
+    if left.data is not None:
+        # Kernels read rows from narrow memory only.
+        shape = (*call.result.type.shape[:-2], *left.type.shape[-2:])
+        repeated = replace(
+            left, type=left.type.with_shape(shape), data=np.broadcast_to(left.data, shape)
+        )
+        put_in_memory(legalizer, call, [repeated])
+        return
     if right.data is None:
         _product(legalizer, call, attributes)
         return
@@ -109,7 +128,7 @@ def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
 
 def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
     """Two matrices, or as many products of two as there are."""
-    if math.prod(call.result.type.shape[:-2]) != 1 or attributes.adj_x:
+    if _count(call.result.type) != 1 or attributes.adj_x:
         _by_matrices(legalizer, call, attributes)
         return
     first, second = (
@@ -133,7 +152,7 @@ def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes
 def _by_matrices(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
     """The products one by one; the result is a view of them."""
     rewriting, after = Rewriting.of(legalizer, call), call.result.type
-    count = math.prod(after.shape[:-2])
+    count = _count(after)
     stacked = [
         rewriting.reshape(value.name, (1, count, *value.type.shape[-2:]))
         for value in (call.operand(0), call.operand(1))

@@ -187,12 +187,18 @@ def with_constants_in_memory(legalizer: Legalizer, call: Call) -> bool:
         found = found[:1] if known else []
     if not found:
         return False
-    _put(legalizer, call, found)
+    put_in_memory(legalizer, call, found)
     return True
 
 
-def _put(legalizer: Legalizer, call: Call, constants: Sequence[Value]) -> None:
-    """Legalize a call that reads tensors in narrow memory instead of some constants."""
+def put_in_memory(legalizer: Legalizer, call: Call, constants: Sequence[Value]) -> None:
+    """Legalize a call that reads tensors in narrow memory instead of some constants.
+
+    Args:
+        legalizer: the graph.
+        call: the call.
+        constants: what it is to read, by the names of its constants.
+    """
     rewriting, places = Rewriting.of(legalizer, call), dict[str, str]()
     for value in constants:
         if value.name in places:
