@@ -13,13 +13,14 @@ from fitzroy.base.types import Quantization, TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.shape import (
     ReshapeAttributes,
     SplitAttributes,
     TransposeAttributes,
 )
+from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import arranged
 from fitzroy.compiler.targets.edgetpu.lowerings import attention as attention_module
@@ -90,6 +91,24 @@ def test_products_with_a_constant_first_matrix_are_exact(
     type = model.type((*batch, rows, columns), 0.8)
     product = model.emit("batch_matmul", [x, y], type, BatchMatMulAttributes(*adjoint))
     model.graph.outputs.append(product)
+    _assert_exact(model.graph)
+
+
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
+@pytest.mark.parametrize("shape", [(6, 12), (1, 12), (2, 3, 12)])
+@pytest.mark.parametrize("known", [False, True])
+def test_fully_connected_layers_with_computed_weights_are_exact(
+    shape: tuple[int, ...], activation: Activation, *, known: bool
+) -> None:
+    model = Model(4)
+    w = model.graph.add_input("w", model.type((7, shape[-1]), 0.04))
+    if known:
+        x = model.constant(shape, 0.05)
+    else:
+        x = model.graph.add_input("x", model.type(shape, 0.05))
+    type = model.type((*shape[:-1], 7), 0.8)
+    attributes = FullyConnectedAttributes(activation, keep_num_dims=True)
+    model.graph.outputs.append(model.emit("fully_connected", [x, w], type, attributes))
     _assert_exact(model.graph)
 
 

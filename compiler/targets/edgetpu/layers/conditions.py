@@ -28,6 +28,9 @@ WEIGHTS = "edgetpu-weights"
 _OF_OTHER_TYPES = ("unidirectional_sequence_lstm",)
 """Operators that may have values of other types; their own conditions judge them."""
 
+_OF_COMPUTED_WEIGHTS = (*_OF_OTHER_TYPES, "fully_connected")
+"""Operators whose weights are judged by their own conditions, too; some may be computed."""
+
 EIGHT_BITS = (DType.INT8, DType.UINT8)
 """Types of the integers that the chip computes with."""
 
@@ -114,7 +117,7 @@ def constant_weights(call: Call) -> Iterator[Reject]:
 def conditions(op: str) -> tuple[Condition, ...]:
     """All conditions of an operator, those that many have first."""
     general = [] if op in _OF_OTHER_TYPES else [eight_bits]
-    if op not in _OF_OTHER_TYPES and OPS[op].channel_axis is not None:
+    if op not in _OF_COMPUTED_WEIGHTS and OPS[op].channel_axis is not None:
         general.append(constant_weights)
     return (*general, *_CONDITIONS.get(op, ()))
 

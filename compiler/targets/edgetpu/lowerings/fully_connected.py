@@ -7,25 +7,28 @@ there is no room, from the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
+from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Reference
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, full
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import WeightStream, send
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Deferred, Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, filter_operand, legalizes
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import vectors_of
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -296,6 +299,29 @@ def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
     )
 
 
+@requires("fully_connected")
+def _no_biases(call: Call) -> Iterator[Reject]:
+    """Products of computed matrices have no biases."""
+    if not call.operand(1).is_constant and call.optional(2) is not None:
+        yield refused(call, "adds biases to a product with computed weights", "add them after it")
+
+
+def _product(legalizer: Legalizer, call: Call, attributes: FullyConnectedAttributes) -> None:
+    """Rows of the operand times a computed matrix, whose rows are the columns of the product."""
+    rewriting, after, weights = Rewriting.of(legalizer, call), call.result.type, call.operand(1)
+    channels, depth = weights.type.shape
+    rows = after.size // channels
+    type = after.with_shape((rows, channels))
+    source = rewriting.reshape(call.operand(0).name, (rows, depth))
+    operands = [source, weights.name]
+    product = rewriting.emit("batch_matmul", operands, type, BatchMatMulAttributes(adj_y=True))
+    if attributes.activation is not Activation.NONE:
+        clamp = ClampAttributes(*attributes.activation.bounds)
+        product = rewriting.emit("clamp", [product], type, clamp)
+    rewriting.reshape(product, after.shape, result=call.result.name)
+    rewriting.run(legalizer)
+
+
 @legalizes("fully_connected")
 def _fully_connected(legalizer: Legalizer, call: Call) -> None:
     attributes = call.node.attributes
@@ -303,7 +329,8 @@ def _fully_connected(legalizer: Legalizer, call: Call) -> None:
     if isinstance(attributes, FullyConnectedAttributes):
         weights = call.operand(1).data
         if weights is None:
-            raise UnsupportedError(f"{call.node.name!r} has weights that are not constant")
+            _product(legalizer, call, attributes)
+            return
         if call.result.type.size != len(weights):
             multiplied_rows(legalizer, call, weights, attributes.activation)
             return
