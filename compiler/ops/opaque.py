@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array
@@ -81,14 +83,28 @@ class Opaque(Operator):
             raise TypeRuleError(f"only the file that it comes from has all of {a.code}")
         if a.builtin == tflite.BuiltinOperator.CUSTOM:
             return Exported(a.code, a.options, version=a.version)
-        try:
-            builtin = tflite.BuiltinOperator(a.builtin)
-            options = flat.decode(tflite.Operator, a.options) if a.options else None
-        except (FormatError, ValueError) as error:
-            raise TypeRuleError(f"{a.code} has no options that can be written: {error}") from None
+        operator, _ = carried_operator(a)
+        options = operator if a.options else None
         if options is not None and _calls(options):
             raise TypeRuleError(f"only the file that it comes from has what {a.code} calls")
-        return Exported(builtin.name, options, version=a.version)
+        return Exported(tflite.BuiltinOperator(a.builtin).name, options, version=a.version)
+
+
+def carried_operator(a: OpaqueAttributes) -> tuple[tflite.Operator, tflite.OperatorCode]:
+    """The operator that opaque attributes carry, without operands, and its code.
+
+    Raises:
+        TypeRuleError: they do not have all of its options, or its number is unknown.
+    """
+    try:
+        code = tflite.operator_code(tflite.BuiltinOperator(a.builtin), version=a.version)
+        if tflite.is_custom(code):
+            raw = np.frombuffer(a.options, np.uint8)
+            return tflite.Operator(custom_options=raw), replace(code, custom_code=a.code)
+        options = flat.decode(tflite.Operator, a.options) if a.options else tflite.Operator()
+    except (FormatError, ValueError) as error:
+        raise TypeRuleError(f"{a.code} has no options that can be written: {error}") from None
+    return options, code
 
 
 def opaque_attributes(

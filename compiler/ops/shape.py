@@ -313,7 +313,10 @@ class Concatenation(Operator):
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         if activation_of(options.fused_activation_function) is not Activation.NONE:
             raise TypeRuleError("a concatenation with a fused activation")
-        return Imported(ConcatenationAttributes(normalized_axis(options.axis, call.type(0).rank)))
+        axis = normalized_axis(options.axis, call.type(0).rank)
+        # What has no elements along the axis adds nothing.
+        filled = tuple(i for i in range(len(call.inputs)) if call.type(i).shape[axis])
+        return Imported(ConcatenationAttributes(axis), filled or (0,))
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported("CONCATENATION", tflite.ConcatenationOptions(axis=self._axis(call)))

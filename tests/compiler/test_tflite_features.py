@@ -415,6 +415,87 @@ def test_loops_that_are_not_stay_as_they_are(limit: int | None, why: str) -> Non
     assert why in node.attributes.reason  # type: ignore[attr-defined]
 
 
+def collecting(turns: int) -> File:
+    """A model that puts the powers of a row into the rows of a list, one in every turn of a loop.
+
+    As converters write it: a list is what comes before its element, the element, what comes after.
+    """
+    file, shape = File(), (turns, 2)
+    x, start = file.tensor(FLOAT, (1, 2)), file.tensor(INT32, (), np.array(0, np.int32))
+    empty = file.tensor(FLOAT, shape, np.zeros(shape, np.float32))
+    count, rows, last = (
+        file.tensor(INT32, ()),
+        file.tensor(FLOAT, shape),
+        file.tensor(FLOAT, (1, 2)),
+    )
+    options = tflite.WhileOptions(cond_subgraph_index=1, body_subgraph_index=2)
+    file.operator("WHILE", [start, empty, x], [count, rows, last], options)
+    file.border([x], [rows, last])
+    for _ in range(2):
+        file.subgraph()
+        count, rows, row = (
+            file.tensor(kind, extents)
+            for kind, extents in ((INT32, ()), (FLOAT, shape), (FLOAT, (1, 2)))
+        )
+        if len(file.subgraphs) == 2:
+            flag, most = file.tensor(BOOL, ()), file.tensor(INT32, (), np.array(turns, np.int32))
+            file.operator("LESS", [count, most], [flag], tflite.LessOptions())
+            file.border([count, rows, row], [flag])
+    after, one = file.tensor(INT32, ()), file.tensor(INT32, (), np.array(1, np.int32))
+    file.operator("ADD", [count, one], [after], tflite.AddOptions())
+    factors = file.tensor(FLOAT, (1, 2), np.array([[2, -3]], np.float32))
+    power = file.tensor(FLOAT, (1, 2))
+    file.operator("MUL", [row, factors], [power], tflite.MulOptions())
+    origin = file.tensor(INT32, (2,), np.zeros(2, np.int32))
+    whole = file.tensor(INT32, (2,), np.full(2, -1, np.int32))
+    before = part(file, rows, origin, extents_of(file, count, -1))
+    rest = part(file, rows, extents_of(file, after, 0), whole)
+    again = file.tensor(FLOAT, shape)
+    joined = tflite.ConcatenationOptions(axis=0)
+    file.operator("CONCATENATION", [before, power, rest], [again], joined)
+    file.border([count, rows, row], [after, again, power])
+    return file
+
+
+def extents_of(file: File, first: int, second: int) -> int:
+    """A vector of a number that is computed and one that is not."""
+    flat, both = file.tensor(INT32, (1,)), file.tensor(INT32, (2,))
+    shape = file.tensor(INT32, (1,), np.array([1], np.int32))
+    given = file.tensor(INT32, (1,), np.array([second], np.int32))
+    file.operator("RESHAPE", [first, shape], [flat], tflite.ReshapeOptions())
+    file.operator("CONCATENATION", [flat, given], [both], tflite.ConcatenationOptions(axis=0))
+    return both
+
+
+def part(file: File, rows: int, begin: int, size: int) -> int:
+    """A slice, whose number of rows the file leaves open."""
+    open = np.array([-1, 2], np.int32)
+    result = file.tensor(FLOAT, (1, 2), shape_signature=open)
+    file.operator("SLICE", [rows, begin, size], [result], tflite.SliceOptions())
+    return result
+
+
+@pytest.mark.parametrize("turns", [1, 2, 4])
+def test_lists_that_loops_fill_have_known_shapes(turns: int) -> None:
+    graph = judged(collecting(turns), np.array([[0.5, 1.5]], np.float32))
+    assert {node.op for node in graph.nodes()} <= {"mul", "concatenation", "strided_slice"}
+    assert all(graph.type(name).size for node in graph.nodes() for name in node.outputs)
+
+
+def test_a_loop_stays_as_it_is_if_an_unknown_operator_reads_open_shapes() -> None:
+    file = collecting(2)
+    operators, name = file.subgraphs[2].operators, "Author's"
+    assert operators is not None
+    code = tflite.operator_code(tflite.BuiltinOperator.CUSTOM)
+    file.codes.append(replace(code, custom_code=name))
+    operators[-1].opcode_index = len(file.codes) - 1
+    operators[-1].builtin_options = None
+    (node,) = file.graph().nodes()
+    assert node.spelled == "WHILE"
+    why = f"the shapes of what {name} reads are computed at run time"
+    assert why in node.attributes.reason  # type: ignore[attr-defined]
+
+
 def volume(padding: int, kernel: int, stride: int, dilation: int) -> File:
     """A convolution of a volume [1,5,6,7,2] with a rectifier."""
     rng, file, shape = np.random.default_rng(3), File(), (1, 5, 6, 7, 2)

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
-from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite.control import chosen, demand_types, spliced, unrolled
-from fitzroy.compiler.frontends.tflite.structs import ALIASES
+from fitzroy.compiler.frontends.tflite.operators import Operators, declaration
 from fitzroy.compiler.frontends.tflite.variables import Variables, same_type
 from fitzroy.compiler.frontends.tflite.volumes import convolved_volume
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
-from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.definition import (
     WIDE_ACTIVATIONS,
-    Call,
-    Operator,
     TypeRuleError,
     demand,
 )
 from fitzroy.compiler.ops.opaque import Opaque, opaque_attributes
-from fitzroy.compiler.ops.shape import ReshapeAttributes
-from fitzroy.compiler.reference import check, evaluate, known_results
+from fitzroy.compiler.reference import evaluate
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
-from fitzroy.formats.tflite_versions import VERSIONS
-from fitzroy.hw_models.numerics import dequantize
 
 
 def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> Graph:
@@ -89,10 +81,9 @@ class _Importer:
         self.names: dict[int, str] = {}
         self.produced: set[int] = set()
         self.foreign: dict[int, str] = {}
-        self.added: list[str] = []
+        self.operators = Operators(self.result, path)
         self.rejects: list[Diagnostic] = []
         self.inlined = False
-        self.open: set[str] = set()
 
     def graph(self) -> Graph:
         graph = self.result
@@ -155,7 +146,7 @@ class _Importer:
         stem = self.tensors[index].name or f"tensor{index}"
         self.names[index] = self.result.fresh(stem)
         if -1 in ints(self.tensors[index].shape_signature):
-            self.open.add(self.names[index])
+            self.operators.open.add(self.names[index])
         return self.names[index]
 
     def type(self, index: int) -> TensorType:
@@ -181,7 +172,7 @@ class _Importer:
     def add(self, number: int, operator: tflite.Operator) -> None:
         """What an operator stands for in the graph: an opaque node if there is nothing else."""
         name = tflite.operator_name(self.model, operator)
-        self.added = []
+        self.operators.added = []
         try:
             if name in STRUCTURAL:
                 STRUCTURAL[name](self, operator)
@@ -208,8 +199,7 @@ class _Importer:
         made, read = ints(operator.outputs), ints(operator.inputs)
         code = (self.model.operator_codes or [])[operator.opcode_index]
         name = tflite.code_name(code)
-        for added in reversed(self.added):
-            self.result.remove(added)
+        self.operators.undo()
         whole = not self.foreign.keys() & {*read}
         attributes = opaque_attributes(operator, code, name, reason, whole=whole)
         outputs = tuple(self.names[index] for index in made)
@@ -307,6 +297,8 @@ class _Importer:
         if not isinstance(options, tflite.IfOptions) or not inputs:
             raise TypeRuleError("the operator has no options, or no condition")
         demand(all(index in self.names for index in inputs), "an operand is absent")
+        # Also if it stays an operator: nodes of a branch that does not fit are left over.
+        self.inlined = True
         condition, *given = (self.names[index] for index in inputs)
         data = self.result.value(condition).data
         indices = (options.then_subgraph_index, options.else_subgraph_index)
@@ -322,7 +314,6 @@ class _Importer:
             demand(len(counts) == 1, "the branches have other results")
             names = chosen(self.result, condition, (first, second), given)
         self.names.update(zip(results, names, strict=True))
-        self.inlined = True
 
     def while_(self, operator: tflite.Operator) -> None:
         """Put the body of a loop into the graph as often as it runs, if constants say that."""
@@ -347,7 +338,8 @@ class _Importer:
         demand(len(names) in (2, 3) and len(outputs) == 1, "no volume, or no filter")
         before = {node.name for node in self.result.nodes()}
         name = convolved_volume(self.result, names, operator.builtin_options)
-        self.added = [node.name for node in self.result.nodes() if node.name not in before]
+        nodes = self.result.nodes()
+        self.operators.added = [node.name for node in nodes if node.name not in before]
         same_type("the result", self.result.type(name), self.type(outputs[0]))
         self.names[outputs[0]] = name
         self.inlined = True
@@ -375,147 +367,13 @@ class _Importer:
         outputs = tuple(self.names[i] for i in made)
         origin = Origin(self.path, self.index, number, name)
         node = Node(outputs[0], Opaque.name, inputs, outputs, NO_ATTRIBUTES, origin)
-        known, options = self.declaration(operator, name)
-        if tflite.is_custom((self.model.operator_codes or [])[operator.opcode_index]):
-            # Files leave the types of custom operators' results open.
-            self.open.update(outputs)
-        node, final = self.known(known, name, options, node)
-        if final is None:
-            self.insert(node)
-            return
-        (result,) = node.outputs
-        type = self.result.type(result)
-        (found,) = OPS[node.op].infer(Call.of(self.result, node))
-        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(found.shape))
-        self.result.add_value(part)
-        self.insert(replace(node, name=part.name, outputs=(part.name,)))
-        reshape = Node(node.name, "reshape", (part.name,), (result,), ReshapeAttributes(final))
-        reshape = replace(reshape, origin=node.origin)
-        self.settle(reshape)
-        self.insert(reshape)
-
-    def declaration(self, operator: tflite.Operator, name: str) -> tuple[Operator, Any]:
-        """The declared operator for one of TFLite, and the options in TFLite's form.
-
-        Raises:
-            TypeRuleError: there is none.
-        """
         code = (self.model.operator_codes or [])[operator.opcode_index]
-        known, options = TFLITE.get(name), operator.builtin_options
-        if options is None:
-            options = operator.builtin_options2
+        known, options = declaration(operator, code, name)
         if tflite.is_custom(code):
-            raw = operator.custom_options
-            known = CUSTOM.get(name) or (ALIASES[name][0] if name in ALIASES else None)
-            demand(known is not None, "a custom operator, which only its author knows")
-            assert known is not None
-            return known, b"" if raw is None else raw.tobytes()
-        demand(known is not None, "it is none of the operators of docs/operators.md")
-        newest = VERSIONS.get(name, 1)
-        what = f"version {code.version}, {newest} is the newest that is known"
-        demand(code.version <= newest, what)
-        assert known is not None
-        return known, options
+            # Files leave the types of custom operators' results open.
+            self.operators.open.update(outputs)
+        self.operators.place(node, name, known, options)
 
-    def insert(self, node: Node) -> None:
-        """Add a node, or its results if shapes or constants say what they are.
-
-        Raises:
-            TypeRuleError: its operands, attributes or results do not fit.
-        """
-        graph = self.result
-        # Checked before it becomes part of the graph, which holds only what is well-typed.
-        check(graph, node)
-        try:
-            found = known_results(graph, node)
-        except UsageError as error:
-            # Constants that the operator does not take, such as a divisor of zero.
-            raise TypeRuleError(error.what) from None
-        if found is None:
-            graph.add_node(node)
-            self.added.append(node.name)
-            return
-        for name, data in found.items():
-            graph.set_value(Value(name, graph.type(name), data))
-
-    def known(
-        self, known: Operator, name: str, options: Any, node: Node
-    ) -> tuple[Node, tuple[int, ...] | None]:
-        """A node of a declared operator, and the shape that its result is to have, if another."""
-        call = Call.of(self.result, replace(node, op=known.name))
-        try:
-            read = ALIASES[name][1] if name in ALIASES else partial(known.from_tflite, name)
-            imported = read(options, call)
-        except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
-            # Options of another operator's type, or parameters of the wrong length.
-            raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
-        operands = tuple(
-            self.reshaped(node, self.real(name, node, item), imported.reshaped.get(index))
-            for index, item in enumerate(node.inputs)
-        )
-        if imported.operands is not None:
-            if max(imported.operands, default=-1) >= len(operands):
-                raise TypeRuleError(f"{len(operands)} operands are too few")
-            operands = tuple(operands[i] for i in imported.operands)
-        while operands and operands[-1] is None:
-            operands = operands[:-1]
-        node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
-        if imported.reshape is None:
-            self.settle(node)
-        return node, imported.reshape
-
-    def real(self, builtin: str, node: Node, name: str | None) -> str | None:
-        """An operand; quantized weights of an operator on real numbers as those real numbers."""
-        if name is None or builtin not in HYBRID:
-            return name
-        value, result = self.result.value(name), self.result.type(node.outputs[0])
-        quantization = value.type.quantization
-        if quantization is None or value.data is None or result.dtype is not DType.FLOAT32:
-            return name
-        where = f"weights {name!r} as float32"
-        budget.demand(4 * value.type.size, where, where=self.path)
-        data = dequantize(value.data, quantization)
-        return self.result.add_constant(f"{name}/real", data)
-
-    def reshaped(self, node: Node, name: str | None, shape: tuple[int, ...] | None) -> str | None:
-        """An operand, with another shape if there is one."""
-        if name is None or shape is None:
-            return name
-        value, stem = self.result.value(name), f"{node.name}/operand"
-        type = value.type.with_shape(shape)
-        if value.data is not None:
-            data = value.data.reshape(shape)
-            return self.result.add_constant(stem, data, type.quantization)
-        attributes = ReshapeAttributes(shape)
-        result = self.result.emit(
-            "reshape", [name], type, attributes, stem=stem, origin=node.origin
-        )
-        self.added.append(result)
-        return result
-
-    def settle(self, node: Node) -> None:
-        """Give results the types that only the operator knows, where the file leaves them open."""
-        call = Call.of(self.result, node)
-        if self.open.isdisjoint(node.outputs):
-            return
-        for value, found in zip(call.outputs, OPS[node.op].infer(call), strict=False):
-            type = value.type.with_shape(found.shape)
-            if found.dtype is not None and found.dtype is not type.dtype:
-                type = TensorType(found.shape, found.dtype)
-            self.result.set_value(Value(value.name, type))
-
-
-HYBRID = frozenset(
-    {
-        "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "EMBEDDING_LOOKUP", "FULLY_CONNECTED",
-        "TRANSPOSE_CONV", "UNIDIRECTIONAL_SEQUENCE_LSTM",
-    }
-)  # fmt: skip
-"""Operators that may have quantized weights with real activations.
-
-LiteRT rounds the activations to 8 bits in every inference, by the range of each row, and computes
-with integers. Here the weights are what they stand for, and activations stay as they are.
-"""
 
 STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
     "ASSIGN_VARIABLE": _Importer.assign_variable,
