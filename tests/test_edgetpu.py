@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from fitzroy.compiler.targets.edgetpu.program.lower import parameter_rows
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import Conditions, estimate
+from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.execution.whole import predict
 from fitzroy.formats import tflite
@@ -329,3 +331,22 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "m.ir").write_text(text)
     with pytest.raises(FormatError):
         Source.read(tmp_path / "m.ir")
+
+
+@pytest.mark.parametrize("name", [None, "", "same"])
+def test_tensors_may_share_a_name_or_have_none(name: str | None, tmp_path: Path) -> None:
+    usual = export_model(model(2))
+    (subgraph,) = usual.subgraphs or ()
+    tensors = [replace(tensor, name=name) for tensor in subgraph.tensors or ()]
+    unusual = replace(usual, subgraphs=[replace(subgraph, tensors=tensors)])
+    image, found = random_inputs(model(2), 0), []
+    for number, item in enumerate((usual, unusual)):
+        path = tmp_path / f"{number}.tflite"
+        path.write_bytes(tflite.write_model(item))
+        with Interpreter(compile_edgetpu(path).data, device="sim:direct") as interpreter:
+            for tensor, array in zip(interpreter.get_input_details(), image.values(), strict=True):
+                interpreter.set_tensor(tensor["index"], array)
+            interpreter.invoke()
+            (output,) = interpreter.get_output_details()
+            found.append(interpreter.get_tensor(output["index"]))
+    np.testing.assert_array_equal(*found)

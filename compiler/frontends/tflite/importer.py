@@ -12,6 +12,7 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite.control import chosen, demand_types, spliced, unrolled
+from fitzroy.compiler.frontends.tflite.names import named
 from fitzroy.compiler.frontends.tflite.operators import Operators, declaration
 from fitzroy.compiler.frontends.tflite.variables import Variables, same_type
 from fitzroy.compiler.frontends.tflite.volumes import convolved_volume
@@ -48,7 +49,7 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     subgraphs = model.subgraphs or []
     if not 0 <= subgraph < len(subgraphs):
         raise FormatError(f"subgraph {subgraph} of {len(subgraphs)}", path=path, table="Model")
-    graph = _Importer(model, path, subgraph).graph()
+    graph = _Importer(named(model), path, subgraph).graph()
     graph.remarks += [
         Diagnostic(Severity.WARNING, "stale-metadata", path or graph.name, f"metadata: {text}")
         for text in tflite.stale_metadata(model)
@@ -143,8 +144,9 @@ class _Importer:
         return FormatError(f"tensor {name!r} {what}", path=self.path, table=table)
 
     def name(self, index: int) -> str:
-        stem = self.tensors[index].name or f"tensor{index}"
-        self.names[index] = self.result.fresh(stem)
+        name = self.tensors[index].name
+        assert name, "names of tensors are made complete before"
+        self.names[index] = name
         if -1 in ints(self.tensors[index].shape_signature):
             self.operators.open.add(self.names[index])
         return self.names[index]

@@ -10,7 +10,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
 from fitzroy.compiler.frontends.loading import load
-from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful
+from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful, named
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.targets.edgetpu.partition.rules import has_quantized_activations
@@ -50,7 +50,7 @@ class Source:
         name, data = os.fspath(path), read_file(path)
         if frontend_for(data, name).kind is not FileKind.TFLITE:
             return cls._exported(name, len(data), load(path, how))
-        model = tflite.read_model(data, name)
+        model = named(tflite.read_model(data, name))
         graph = import_model(model, path=name)
         if not is_faithful(model, graph):
             # The operators of the file are not those that are mapped; these are written instead.
