@@ -25,6 +25,7 @@ from fitzroy.compilation.edgetpu import (
 )
 from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
@@ -37,7 +38,7 @@ from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.execution.whole import predict
-from fitzroy.formats import tflite
+from fitzroy.formats import flat, tflite
 from fitzroy.formats.darwinn import write_package
 from fitzroy.linker.objects.assembly import executable_chunks, parse_packages
 
@@ -336,10 +337,10 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [None, "", "same"])
 def test_tensors_may_share_a_name_or_have_none(name: str | None, tmp_path: Path) -> None:
     usual = export_model(model(2))
-    (subgraph,) = usual.subgraphs or ()
+    (subgraph,) = usual.subgraphs or []
     tensors = [replace(tensor, name=name) for tensor in subgraph.tensors or ()]
     unusual = replace(usual, subgraphs=[replace(subgraph, tensors=tensors)])
-    image, found = random_inputs(model(2), 0), []
+    image, found = random_inputs(model(2), 0), list[Array]()
     for number, item in enumerate((usual, unusual)):
         path = tmp_path / f"{number}.tflite"
         path.write_bytes(tflite.write_model(item))
@@ -349,4 +350,36 @@ def test_tensors_may_share_a_name_or_have_none(name: str | None, tmp_path: Path)
             interpreter.invoke()
             (output,) = interpreter.get_output_details()
             found.append(interpreter.get_tensor(output["index"]))
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_open_extents_are_compiled_as_they_are_given(tmp_path: Path) -> None:
+    usual = export_model(model(2))
+    (subgraph,) = usual.subgraphs or []
+    (given,), (made,) = (flat.ints(side) for side in (subgraph.inputs, subgraph.outputs))
+    tensors = list(subgraph.tensors or ())
+    for index in {
+        given,
+        made,
+        *(i for op in subgraph.operators or () for i in flat.ints(op.outputs)),
+    }:
+        extents = flat.ints(tensors[index].shape)
+        tensors[index] = replace(
+            tensors[index],
+            shape=np.array([1, 1, 1, extents[3]], np.int32),
+            shape_signature=np.array([1, -1, -1, extents[3]], np.int32),
+        )
+    border = tflite.TensorMap(name="picture", tensor_index=given)
+    signature = tflite.SignatureDef(inputs=[border], outputs=[], signature_key="main")
+    path = tmp_path / "m.tflite"
+    opened = replace(
+        usual, subgraphs=[replace(subgraph, tensors=tensors)], signature_defs=[signature]
+    )
+    path.write_bytes(tflite.write_model(opened))
+    with pytest.raises(UnsupportedError, match=r"has shape 1x\?x\?x8"):
+        Source.read(path)
+    source = Source.read(path, Reading(shapes={"0": (1, 12, 12, 8)}))
+    (found,), (wanted,) = (compile_edgetpu(each).segments for each in (source, Source.of(model(2))))
+    assert write_package(found.package) == write_package(wanted.package)
+    (kept,) = source.model.signature_defs or []
+    assert kept.signature_key == "main"

@@ -20,13 +20,13 @@ def load(path: str | os.PathLike[str], how: Reading = PLAINLY) -> Graph:
     Args:
         path: a ``.tflite`` or ``.onnx`` model, a graph in text form, or what another frontend
             reads.
-        how: which of a file's graphs, extents that an ONNX model leaves open, and whether its
-            images stay [N,C,H,W].
+        how: which of a file's graphs, extents that a model leaves open, and whether images of
+            an ONNX model stay [N,C,H,W].
 
     Raises:
         UsageError: the file cannot be read, or is a program rather than a model.
         FormatError: the file is malformed.
-        UnsupportedError: the model has operators without counterpart.
+        UnsupportedError: the model has operators without counterpart, or inputs with open extents.
     """
     name, data = os.fspath(path), read_file(path)
     graph = frontend_for(data, name).read(data, name, how)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.cli.support import Run
 from tests.compiler import detectors
+from tests.compiler.test_tflite_features import resizable
 from tests.support import need, need_executorch
 
 from fitzroy.base.installing import install_extra
@@ -341,3 +342,12 @@ def test_drawing_that_cannot_be_done(fitzroy: Run, tmp_path: Path, photo: Path) 
     assert "not written as" in fitzroy(*arguments, "-i", photo, "--draw", "found.xyz").err
     assert "add --detections" in fitzroy("run", path, "-i", photo, "--most", 5).err
     assert not Path("found.png").exists()
+
+
+def test_arrays_give_the_extents_that_a_model_leaves_open(fitzroy: Run, tmp_path: Path) -> None:
+    (tmp_path / "open.tflite").write_bytes(resizable(1, 1, [-1, -1, -1, 2]).data())
+    np.save(tmp_path / "x.npy", np.ones((1, 6, 4, 2), np.float32))
+    for given in ("x.npy", "t1_0=x.npy"):
+        result = fitzroy("run", "open.tflite", "--input", given, "--output", "y.npy", "--quiet")
+        assert (result.code, result.err) == (0, "")
+        assert np.load(tmp_path / "y.npy").shape == (1, 12, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,9 @@ import pytest
 from tests.support import need_litert
 
 import fitzroy
-from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType
-from fitzroy.compiler.frontends.tflite import import_model
+from fitzroy.compiler.frontends.tflite import import_model, is_faithful, named
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.driver.runtime.litert import LiteRtModel
@@ -616,6 +617,72 @@ def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
     graph = judged(opened(), np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     assert [node.op for node in graph.nodes()] == ["reshape", "negate"]
     assert graph.type(graph.outputs[0]).shape == (2, 12)
+
+
+def resizable(height: int, width: int, signature: list[int] | None) -> File:
+    """A convolution of an image [1,h,w,2], and the result as rows of six numbers."""
+    rng, file = np.random.default_rng(5), File()
+
+    def open(extents: list[int]) -> Array | None:
+        return None if signature is None else np.array(extents, np.int32)
+
+    def image(channels: int) -> int:
+        stated = open([*(signature or [])[:3], channels])
+        return file.tensor(FLOAT, (1, height, width, channels), shape_signature=stated)
+
+    x, y, z = map(image, (2, 3, 3))
+    filter = rng.standard_normal((3, 3, 3, 2)).astype(np.float32)
+    weights = file.tensor(FLOAT, filter.shape, filter)
+    bias = file.tensor(FLOAT, (3,), np.array([0.5, -1, 2], np.float32))
+    options = tflite.Conv2DOptions(stride_w=1, stride_h=1)
+    file.operator("CONV_2D", [x, weights, bias], [y], options)
+    file.operator("TANH", [y], [z])
+    target = file.tensor(INT32, (3,), np.array([1, -1, 6], np.int32))
+    shape = (1, height * width // 2, 6)
+    rows = file.tensor(FLOAT, shape, shape_signature=open([1, -1, 6]))
+    file.operator("RESHAPE", [z, target], [rows], tflite.ReshapeOptions())
+    file.border([x], [rows])
+    return file
+
+
+@pytest.mark.parametrize("signature", [[1, -1, -1, 2], [-1, -1, -1, 2]])
+@pytest.mark.parametrize("key", ["t1_0", "0"])
+def test_inputs_get_the_shapes_that_a_file_leaves_open(signature: list[int], key: str) -> None:
+    x = np.random.default_rng(6).standard_normal((1, 6, 4, 2)).astype(np.float32)
+    wanted = judged(resizable(6, 4, None), x)
+    model = resizable(1, 2, signature).model()
+    graph = import_model(model, shapes={key: (1, 6, 4, 2)})
+    verify(graph)
+    assert [node.op for node in graph.nodes()] == [node.op for node in wanted.nodes()]
+    for ours, theirs in zip(
+        *(evaluate(g, {"t1_0": x}).values() for g in (graph, wanted)), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not is_faithful(named(model), graph)
+
+
+def test_open_extents_have_to_be_given() -> None:
+    model = resizable(1, 1, [-1, -1, -1, 2]).model()
+    with pytest.raises(UnsupportedError, match=re.escape("'t1_0' has shape ?x?x?x2")) as caught:
+        import_model(model, shapes={})
+    assert "--input t1_0=1x?x?x2" in caught.value.hint
+    for shapes, what in (({"t1_0": (1, 6, 4, 3)}, "not 1x6x4x3"), ({"x": (1,)}, "no input 'x'")):
+        with pytest.raises(UsageError, match=what):
+            import_model(model, shapes=shapes)
+    # Without shapes, the graph has those of the file, as LiteRT does.
+    assert import_model(model).type("t1_0").shape == (1, 1, 1, 2)
+    # An extent that is not 1 was chosen by somebody.
+    assert import_model(resizable(6, 4, [-1, -1, -1, 2]).model(), shapes={}).nodes()
+
+
+def test_operators_whose_results_would_have_unknown_shapes_are_refused() -> None:
+    file = resizable(1, 2, [1, -1, -1, 2])
+    unknown = tflite.operator_code(tflite.BuiltinOperator.CUSTOM)
+    file.codes[1] = replace(unknown, custom_code="Author's")
+    assert import_model(file.model()).nodes()
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(file.model(), shapes={"0": (1, 6, 4, 2)})
+    assert "Author's" in caught.value.rejects[0].where
 
 
 def test_stale_metadata_is_a_remark() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
+from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.onnx import catalog as catalog
@@ -23,12 +23,12 @@ from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
+from fitzroy.compiler.frontends.shapes import by_input
 from fitzroy.compiler.ir import Graph, Origin
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-T = TypeVar("T")
 
 _UNFIT = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeError)
 """What ranks, lengths or extents that an operator does not admit end in; numpy has most ranks."""
@@ -212,27 +212,11 @@ class _Importer:
         """Define the inputs of the model; older models list constants among them."""
         infos = [info for info in proto.input if info.name not in scope.values]
         names = [info.name for info in infos]
-        self.shapes, self.fixed = self.named(self.shapes, names), self.named(self.fixed, names)
+        self.shapes = by_input(self.shapes, names, self.path)
+        self.fixed = by_input(self.fixed, names, self.path)
         images = image_inputs(proto)
         for info in infos:
             self.input(info, scope, info.name in images)
-
-    def named(self, given: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
-        """What is given of inputs by the name of the input, which may be given by its number.
-
-        Raises:
-            UsageError: there is no such input.
-        """
-        found = {}
-        for key, one in given.items():
-            name = key
-            if key not in names and key.isdecimal() and int(key) < len(names):
-                name = names[int(key)]
-            if name not in names:
-                known = ", ".join(names)
-                raise UsageError(f"no input {key!r}", where=self.path, hint=f"inputs: {known}")
-            found[name] = one
-        return found
 
     def input(self, info: Any, scope: Scope, image: bool) -> None:
         """Define one input."""

@@ -20,6 +20,7 @@ from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.frontend import Given
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape
+from fitzroy.compiler.frontends.shapes import closed_shape, open_shape
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, ValueInfoProto
@@ -255,32 +256,13 @@ def input_shape(info: ValueInfoProto, shapes: Mapping[str, Shape], path: str) ->
     given = shapes.get(name)
     if not type.HasField("shape"):
         if given is None:
-            raise _open(name, "any shape", f"{name}=1x...", path)
+            raise open_shape(name, "any shape", f"{name}=1x...", path)
         return given
     extents: list[int | None] = [
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
         for dim in type.shape.dim
     ]
-    text = "x".join("?" if extent is None else str(extent) for extent in extents)
-    if given is not None:
-        fits = len(given) == len(extents) and all(
-            extent in (None, chosen) for extent, chosen in zip(extents, given, strict=True)
-        )
-        if not fits:
-            shown = "x".join(map(str, given))
-            hint = f"a value of it is --input {name}=[{shown}]" if len(given) == 1 else ""
-            raise UsageError(
-                f"input {name!r} has shape {text or 'scalar'}, not {shown or 'scalar'}",
-                where=path,
-                hint=hint,
-            )
-        return given
-    if extents and extents[0] is None:
-        extents[0] = 1
-    known = tuple(extent for extent in extents if extent is not None)
-    if len(known) < len(extents):
-        raise _open(name, f"shape {text}", f"{name}={text.replace('?', '1', 1)}", path)
-    return known
+    return closed_shape(name, extents, given, path)
 
 
 def fixed_input(
@@ -318,11 +300,3 @@ def fixed_input(
         raise UsageError(f"input {name!r} is {dtype.value}, and {value} is none", where=path)
     input_shape(info, {name: array.shape}, path)
     return array
-
-
-def _open(name: str, what: str, example: str, path: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"input {name!r} has {what}; compiling takes fixed extents",
-        where=path,
-        hint=f"give them: --input {example}, with a number for each ?",
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +11,11 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.shapes import Shape
 from fitzroy.compiler.frontends.tflite.control import chosen, demand_types, spliced, unrolled
 from fitzroy.compiler.frontends.tflite.names import named
 from fitzroy.compiler.frontends.tflite.operators import Operators, declaration
+from fitzroy.compiler.frontends.tflite.shapes import input_shapes, stated_extents
 from fitzroy.compiler.frontends.tflite.variables import Variables, same_type
 from fitzroy.compiler.frontends.tflite.volumes import convolved_volume
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
@@ -28,7 +30,13 @@ from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
 
 
-def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> Graph:
+def import_model(
+    model: tflite.Model,
+    *,
+    path: str = "",
+    subgraph: int = 0,
+    shapes: Mapping[str, Shape] | None = None,
+) -> Graph:
     """The graph of one subgraph of a model.
 
     Variables, which hold state between runs, are taken at their initial value; a remark of the
@@ -39,17 +47,23 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
         model: a model as `tflite.read_model` gives it.
         path: name of the file, for errors and origins.
         subgraph: which of the model's subgraphs.
+        shapes: shapes of inputs by name or number, for extents that the file leaves open; None
+            takes them as the file has them, as LiteRT does until inputs are resized.
 
     Raises:
         UnsupportedError: operators exchange tensors of types that graphs do not have; with one
-            diagnostic for each.
+            diagnostic for each. Or an input's extents are open, and no shape is given.
+        UsageError: a given shape does not fit.
         FormatError: tensors that do not fit together.
         CapacityError: a variable takes more memory than the budget has.
     """
     subgraphs = model.subgraphs or []
     if not 0 <= subgraph < len(subgraphs):
         raise FormatError(f"subgraph {subgraph} of {len(subgraphs)}", path=path, table="Model")
-    graph = _Importer(named(model), path, subgraph).graph()
+    importer = _Importer(named(model), path, subgraph)
+    if shapes is not None:
+        importer.resize(shapes)
+    graph = importer.graph()
     graph.remarks += [
         Diagnostic(Severity.WARNING, "stale-metadata", path or graph.name, f"metadata: {text}")
         for text in tflite.stale_metadata(model)
@@ -83,6 +97,9 @@ class _Importer:
         self.produced: set[int] = set()
         self.foreign: dict[int, str] = {}
         self.operators = Operators(self.result, path)
+        self.shapes: dict[int, Shape] = {}
+        # Whether shapes of inputs, and with them of results, are others than in the file.
+        self.resized = False
         self.rejects: list[Diagnostic] = []
         self.inlined = False
 
@@ -98,7 +115,7 @@ class _Importer:
             if index in produced:
                 raise self.malformed(index, "is an input and an operator's result")
             name = self.name(index)
-            graph.add_input(name, self.type(index))
+            graph.add_input(name, self.type(index).with_shape(self.shape(index)))
         for index, tensor in enumerate(self.tensors):
             if index in self.names:
                 continue
@@ -108,8 +125,10 @@ class _Importer:
             except UnsupportedError as error:
                 self.foreign[index] = f"{error.where} has {error.what}"
                 continue
-            if index in produced or data is not None:
+            if data is not None:
                 graph.add_value(Value(self.name(index), type, data))
+            elif index in produced:
+                graph.add_value(Value(self.name(index), type.with_shape(self.shape(index))))
         for number, operator in enumerate(operators):
             self.add(number, operator)
         if self.rejects:
@@ -147,9 +166,30 @@ class _Importer:
         name = self.tensors[index].name
         assert name, "names of tensors are made complete before"
         self.names[index] = name
-        if -1 in ints(self.tensors[index].shape_signature):
+        if self.resized or -1 in ints(self.tensors[index].shape_signature):
             self.operators.open.add(self.names[index])
         return self.names[index]
+
+    def resize(self, shapes: Mapping[str, Shape]) -> None:
+        """Take shapes of inputs by name or number; of the others, those of the file.
+
+        Raises:
+            UnsupportedError: an input's extents are open, and no shape is given.
+            UsageError: a given shape does not fit.
+        """
+        self.shapes = input_shapes(self.subgraph, shapes, self.path)
+        self.resized = any(
+            ints(self.tensors[index].shape) != shape for index, shape in self.shapes.items()
+        )
+
+    def shape(self, index: int) -> Shape:
+        """The shape of an input or a result; extents that nothing says yet count 0."""
+        if index in self.shapes:
+            return self.shapes[index]
+        shape = self.type(index).shape
+        if not self.resized or index not in self.produced:
+            return shape
+        return tuple(extent or 0 for extent in stated_extents(self.tensors[index]))
 
     def type(self, index: int) -> TensorType:
         type = tflite.type_of(self.tensors[index], self.path)
@@ -183,7 +223,8 @@ class _Importer:
         except (TypeRuleError, UnsupportedError) as error:
             hint = self.hint(operator) if isinstance(error, TypeRuleError) else error.hint
             what = str(error) if isinstance(error, TypeRuleError) else error.what
-            if self.is_separate(operator) and not isinstance(error, _CallsItself):
+            kept = not self.resized and not isinstance(error, _CallsItself)
+            if kept and self.is_separate(operator):
                 self.leave(number, operator, what, hint)
                 return
             where = f"operator {number} ({name}, {self.label(operator)})"
@@ -392,11 +433,17 @@ STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
 def is_faithful(model: tflite.Model, graph: Graph) -> bool:
     """Whether nodes of a graph can take the place of operators of the model's main subgraph.
 
-    They cannot where variables and branches have become something else.
+    They cannot where variables and branches have become something else, or inputs have other
+    shapes than in the model.
     """
     assert model.subgraphs is not None
+    main = model.subgraphs[0]
+    given = dict.fromkeys(ints(main.inputs))
+    for name, index in zip(graph.inputs, given, strict=True):
+        if graph.type(name).shape != ints((main.tensors or [])[index].shape):
+            return False
     kept = {node.origin.index for node in graph.nodes() if node.origin is not None}
     return all(
         number in kept or tflite.operator_name(model, operator) not in STRUCTURAL
-        for number, operator in enumerate(model.subgraphs[0].operators or ())
+        for number, operator in enumerate(main.operators or ())
     ) and not any(node.origin is not None and node.origin.subgraph for node in graph.nodes())

@@ -25,12 +25,12 @@ _SHAPE = re.compile(r"[1-9]\d{0,9}(x\d{1,10})*|0|scalar", re.ASCII)
 
 @dataclass(frozen=True)
 class Importing:
-    """How ONNX models are read.
+    """How models are read, where their files leave that open.
 
     Attributes:
         input: shapes of inputs whose extents a model leaves open, as ``NAME=AxBxC``, and values
             that inputs are fixed to, as ``NAME=VALUE``.
-        keep_layout: whether image inputs stay [N,C,H,W].
+        keep_layout: whether image inputs of an ONNX model stay [N,C,H,W].
     """
 
     input: Annotated[
@@ -39,19 +39,20 @@ class Importing:
             "--input",
             metavar="NAME=AxBxC",
             help="Shape of an input with open dimensions, in the model's own order, as in "
-            "images=1x3x320x320; or a constant value for the input, as in sr=16000 for a single "
-            "number, or sizes=\\[640,480]. Once per input.",
+            "images=1x3x320x320; or, in ONNX models, a value that the input is fixed to, as in "
+            "sr=16000 for a number, or sizes=\\[640,480]. Once per input.",
             show_default=False,
-            rich_help_panel="ONNX models",
+            rich_help_panel="Inputs of the model",
         ),
     ] = None
     keep_layout: Annotated[
         bool,
         typer.Option(
             "--keep-layout",
-            help="Keep the order [N,C,H,W] of image inputs; by default they become [N,H,W,C].",
+            help="Keep the order [N,C,H,W] of image inputs; by default they become [N,H,W,C]. "
+            "Only in ONNX models.",
             show_default=False,
-            rich_help_panel="ONNX models",
+            rich_help_panel="Inputs of the model",
         ),
     ] = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -198,6 +198,8 @@ def run(
         if kind is FileKind.ONNX:
             fixed, specs = _fixed(specs)
             options = replace(options, shapes=_shapes(specs), values=fixed)
+        elif kind is FileKind.TFLITE:
+            options = replace(options, shapes=_fitting(_shapes(specs), data, file))
         runner = runner_of(data, file, kind, options, stack)
         job = _Job(runner, given.rule, how.real, file)
         chosen = samples(job.ports, specs, file)
@@ -387,7 +389,7 @@ def _fixed(specs: Sequence[str]) -> tuple[dict[str, GivenValue], list[str]]:
 def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Shapes of arrays that are given, by the name or the number of the input.
 
-    Only an ONNX model, which may leave extents open, asks for them.
+    Models may leave extents open.
     """
     found = {}
     for number, spec in enumerate(specs):
@@ -397,6 +399,16 @@ def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
         if path.endswith(".npy") and os.path.isfile(path):
             found[name] = read_npy(read_file(path), path).shape
     return found
+
+
+def _fitting(
+    shapes: Mapping[str, tuple[int, ...]], data: bytes, path: str
+) -> dict[str, tuple[int, ...]]:
+    """Those shapes of arrays that inputs of a TFLite model can have."""
+    from fitzroy.compiler.frontends.tflite.shapes import fitting_shapes
+    from fitzroy.formats import tflite
+
+    return fitting_shapes(tflite.read_model(data, path), shapes) if shapes else {}
 
 
 # --- real numbers for quantized ones ---

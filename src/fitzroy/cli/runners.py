@@ -83,7 +83,7 @@ class Options:
         threads: threads of the runtime.
         method: method of a program, or function of a module.
         device: what the user said of devices.
-        shapes: shapes of inputs that an ONNX model leaves open.
+        shapes: shapes of inputs that a model leaves open.
         heads: what a detector is to give.
         values: values that inputs of an ONNX model are fixed to.
     """

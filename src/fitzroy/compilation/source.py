@@ -11,6 +11,7 @@ from fitzroy.base.files import read_file
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful, named
+from fitzroy.compiler.frontends.tflite.shapes import given_shapes
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.targets.edgetpu.partition.rules import has_quantized_activations
@@ -43,23 +44,28 @@ class Source:
         """Read a model of any frontend, and as much of it as `how` says.
 
         Raises:
-            UsageError: the file cannot be read, or is no model.
+            UsageError: the file cannot be read, or is no model, or inputs are not as `how` says.
             FormatError: it is malformed.
-            UnsupportedError: it has operators without counterpart.
+            UnsupportedError: it has operators without counterpart, or inputs with open extents.
         """
         name, data = os.fspath(path), read_file(path)
         if frontend_for(data, name).kind is not FileKind.TFLITE:
             return cls._exported(name, len(data), load(path, how))
         model = named(tflite.read_model(data, name))
-        graph = import_model(model, path=name)
+        graph = import_model(model, path=name, shapes=given_shapes(how, name))
         if not is_faithful(model, graph):
             # The operators of the file are not those that are mapped; these are written instead.
-            return cls._exported(name, len(data), graph)
+            return cls._exported(name, len(data), graph, like=model)
         return cls(name, len(data), model, graph)
 
     @classmethod
-    def _exported(cls, path: str, size: int, graph: Graph) -> Source:
+    def _exported(
+        cls, path: str, size: int, graph: Graph, like: tflite.Model | None = None
+    ) -> Source:
+        """A graph as a model, with the metadata and signatures of the one that it was made of."""
         model = export_model(graph)
+        if like is not None:
+            model = annotated(model, like)
         again = import_model(model, path=path)
         again.remarks = graph.remarks
         return cls(path, size, model, again)
