@@ -23,6 +23,7 @@ from fitzroy.execution.parts import DevicePart, Host, HostPart
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.flat import ints
 from fitzroy.hw_models.numerics import Arithmetic
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "models" / "digits.tflite"
@@ -208,6 +209,19 @@ def test_faults_of_a_program_name_the_model(tmp_path: Path) -> None:
     path.write_bytes(compiled("digits"))
     with pytest.raises(SimulationError, match=r"m_edgetpu.tflite, tile 3: stuck"):
         Interpreter(path, device=Broken()).invoke()  # type: ignore[arg-type]
+
+
+def test_an_output_may_be_listed_twice() -> None:
+    usual = tflite.read_model(DIGITS.read_bytes())
+    (subgraph,) = usual.subgraphs or []
+    (index,) = ints(subgraph.outputs)
+    twice = replace(subgraph, outputs=np.array([index, index], np.int32))
+    data = tflite.write_model(replace(usual, subgraphs=[twice]))
+    with Interpreter(data) as interpreter:
+        details = interpreter.get_output_details()
+        assert [item["index"] for item in details] == [index, index]
+        interpreter.invoke()
+        assert interpreter.get_tensor(index).any()
 
 
 # --- tensors -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -101,8 +101,11 @@ class Interpreter(Closing):
         self.timings: tuple[Timing, ...] = ()
         self.device: Device | None = None
         self._states: dict[int, Values] = {}
-        self._inputs = _ports(self.model, self.graph, self.graph.inputs, "inputs")
-        self._outputs = _ports(self.model, self.graph, self.graph.outputs, "outputs")
+        main = (self.model.subgraphs or [])[0]
+        # An input that is listed twice is one input of the graph; outputs are as many as listed.
+        given, made = dict.fromkeys(ints(main.inputs)), ints(main.outputs)
+        self._inputs = _ports(self.model, self.graph, self.graph.inputs, given)
+        self._outputs = _ports(self.model, self.graph, self.graph.outputs, made)
         self._buffers = {port.index: port.zeros() for port in (*self._inputs, *self._outputs)}
         self._own = ExitStack()
         if any(isinstance(part, DevicePart) for part in self.parts):
@@ -346,14 +349,21 @@ class _Port:
         return found | {"name": self.title, "shape": np.array(buffer.shape, np.int32)}
 
 
-def _ports(model: tflite.Model, graph: Graph, names: Sequence[str], side: str) -> list[_Port]:
-    subgraph = (model.subgraphs or [])[0]
-    tensors = subgraph.tensors or []
-    # An input that is listed twice is one input of the graph.
-    indices = dict.fromkeys(ints(getattr(subgraph, side)))
+def _ports(
+    model: tflite.Model, graph: Graph, names: Sequence[str], indices: Iterable[int]
+) -> list[_Port]:
+    """Inputs or outputs of a model.
+
+    Args:
+        model: the model.
+        graph: the model as a graph.
+        names: their names in the graph.
+        indices: the tensors that they are in the model.
+    """
+    tensors = (model.subgraphs or [])[0].tensors or []
     return [
         _Port(name, index, tensors[index], graph.type(name))
-        for name, index in zip(dict.fromkeys(names), indices, strict=True)
+        for name, index in zip(names, indices, strict=True)
     ]
 
 
