@@ -697,6 +697,23 @@ def test_stale_metadata_is_a_remark() -> None:
     assert "'NORMALIZATION' names buffer 77 of 1" in remark.what
 
 
+def test_signatures_of_other_subgraphs_are_a_remark() -> None:
+    file = resizable(6, 4, None)
+    file.subgraph()
+    x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
+    file.operator("ABS", [x], [y])
+    file.border([x], [y])
+    signatures = [
+        tflite.SignatureDef(signature_key=key, subgraph_index=index)
+        for index, key in enumerate(("features", "head"))
+    ]
+    (remark,) = import_model(file.model(signature_defs=signatures)).remarks
+    assert remark.code == "other-signatures"
+    assert "'head'" in remark.what
+    assert "'features'" not in remark.what
+    assert not import_model(file.model(signature_defs=signatures[:1])).remarks
+
+
 def examples() -> list[File]:
     """Models with these features, for tests that change bytes of them."""
     sparse_weights = File()
@@ -709,7 +726,13 @@ def examples() -> list[File]:
     sparse_weights.operator("FULLY_CONNECTED", [x, weights, -1], [y], options)
     sparse_weights.border([x], [y])
     slices = [sliced(row) for row in range(len(SLICES))]
-    flow = [branching(condition=True), deciding(), counting(3), counting(None)]
+    flow = [
+        branching(condition=True),
+        deciding(),
+        counting(3),
+        counting(None),
+        collecting(2),
+    ]
     return [stateful(), *flow, volume(0, 2, 1, 1), opened(), sparse_weights, *slices]
 
 

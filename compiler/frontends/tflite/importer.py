@@ -68,7 +68,22 @@ def import_model(
         Diagnostic(Severity.WARNING, "stale-metadata", path or graph.name, f"metadata: {text}")
         for text in tflite.stale_metadata(model)
     ]
+    graph.remarks += _left_out(model, subgraph, path or graph.name)
     return graph
+
+
+def _left_out(model: tflite.Model, subgraph: int, where: str) -> list[Diagnostic]:
+    """A remark on signatures of other subgraphs than the one that becomes a graph."""
+    others = [
+        f"{item.signature_key or ''!r}"
+        for item in model.signature_defs or ()
+        if item.subgraph_index != subgraph
+    ]
+    if not others:
+        return []
+    what = f"other subgraphs of the model are left out: signatures {', '.join(others)}"
+    hint = "convert each signature to a model of its own to have it, too"
+    return [Diagnostic(Severity.WARNING, "other-signatures", where, what, hint=hint)]
 
 
 class _CallsItself(TypeRuleError):
