@@ -1737,6 +1737,12 @@ def code_name(code: OperatorCode) -> str:
     return _NAMES.get(number, f"BUILTIN_{number}")
 
 
+TYPE_HINTS: dict[int, str] = {
+    TensorType.STRING: "compute on strings before and after the model, and convert the rest of it"
+}
+"""What to do about tensors of element types without counterpart."""
+
+
 def dtype_of(tensor: Tensor) -> DType:
     """Element type of a tensor.
 
@@ -1747,7 +1753,9 @@ def dtype_of(tensor: Tensor) -> DType:
     if dtype is None:
         name = TensorType(tensor.type).name if tensor.type in set(TensorType) else "unknown"
         raise UnsupportedError(
-            f"element type {name} ({tensor.type})", where=f"tensor {tensor.name!r}"
+            f"element type {name} ({tensor.type})",
+            where=f"tensor {tensor.name!r}",
+            hint=TYPE_HINTS.get(tensor.type, ""),
         )
     return dtype
 

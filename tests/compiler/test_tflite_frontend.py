@@ -147,8 +147,21 @@ def test_operators_with_constants_of_foreign_types_are_opaque() -> None:
     found = opaque(model)
     assert not found.whole
     assert found.reason == "its operand tensor 'words' has element type STRING (5)"
+    assert "strings" in found.hint
     with pytest.raises(UnsupportedError, match="only the file"):
         export_model(import_model(model))
+
+
+def test_inputs_of_foreign_types_are_refused_with_what_reads_them() -> None:
+    model = tiny(tflite.operator_code(tflite.BuiltinOperator.ABS))
+    tensors = (model.subgraphs or [])[0].tensors or []
+    tensors[0].type = int(tflite.TensorType.STRING)
+    with pytest.raises(UnsupportedError, match="has element type STRING") as caught:
+        import_model(model, path="m.tflite")
+    assert caught.value.where == "m.tflite"
+    assert "strings" in caught.value.hint
+    (reader,) = caught.value.rejects
+    assert reader.where.startswith("operator 0 (ABS")
 
 
 def test_results_of_foreign_types_are_refused_by_operator() -> None:

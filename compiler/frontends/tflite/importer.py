@@ -130,7 +130,11 @@ class _Importer:
             if index in produced:
                 raise self.malformed(index, "is an input and an operator's result")
             name = self.name(index)
-            graph.add_input(name, self.type(index).with_shape(self.shape(index)))
+            try:
+                type = self.type(index)
+            except UnsupportedError as error:
+                raise self.foreign_input(index, error) from None
+            graph.add_input(name, type.with_shape(self.shape(index)))
         for index, tensor in enumerate(self.tensors):
             if index in self.names:
                 continue
@@ -176,6 +180,21 @@ class _Importer:
         name = self.tensors[tensor].name
         table = f"SubGraph {self.index}, Tensor {tensor}"
         return FormatError(f"tensor {name!r} {what}", path=self.path, table=table)
+
+    def foreign_input(self, tensor: int, error: UnsupportedError) -> UnsupportedError:
+        """The error of an input of a type that graphs do not have; it names what reads it."""
+        readers = [
+            Diagnostic(Severity.ERROR, "tflite-operator", self.where(number, operator), "reads it")
+            for number, operator in enumerate(self.subgraph.operators or ())
+            if tensor in ints(operator.inputs)
+        ]
+        what = f"input {self.tensors[tensor].name!r} has {error.what}"
+        return UnsupportedError(what, rejects=readers, where=self.path, hint=error.hint)
+
+    def where(self, number: int, operator: tflite.Operator) -> str:
+        """An operator, as errors name it."""
+        name = tflite.operator_name(self.model, operator)
+        return f"operator {number} ({name}, {self.label(operator)})"
 
     def name(self, index: int) -> str:
         name = self.tensors[index].name
@@ -242,7 +261,7 @@ class _Importer:
             if kept and self.is_separate(operator):
                 self.leave(number, operator, what, hint)
                 return
-            where = f"operator {number} ({name}, {self.label(operator)})"
+            where = self.where(number, operator)
             self.rejects.append(
                 Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
             )
@@ -272,6 +291,8 @@ class _Importer:
         """What to do about an operator whose types do not fit."""
         for index in (*ints(operator.inputs), *ints(operator.outputs)):
             tensor = self.tensors[index] if index >= 0 else tflite.Tensor()
+            if index in self.foreign and tensor.type in tflite.TYPE_HINTS:
+                return tflite.TYPE_HINTS[tensor.type]
             if tensor.type == tflite.TensorType.INT16 and tensor.quantization is not None:
                 return WIDE_ACTIVATIONS
         return ""
