@@ -13,9 +13,11 @@ from tests.support import need_litert
 
 import fitzroy
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
-from fitzroy.base.types import Array, DType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.frontends.tflite import import_model, is_faithful, named
+from fitzroy.compiler.frontends.tflite.lists import joined
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, StridedSliceAttributes
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.formats import sparse, tflite
@@ -479,8 +481,33 @@ def part(file: File, rows: int, begin: int, size: int) -> int:
 @pytest.mark.parametrize("turns", [1, 2, 4])
 def test_lists_that_loops_fill_have_known_shapes(turns: int) -> None:
     graph = judged(collecting(turns), np.array([[0.5, 1.5]], np.float32))
-    assert {node.op for node in graph.nodes()} <= {"mul", "concatenation", "strided_slice"}
-    assert all(graph.type(name).size for node in graph.nodes() for name in node.outputs)
+    # The lists of all turns but the last are gone.
+    assert [node.op for node in graph.nodes()] == ["mul"] * turns + ["concatenation"]
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_lists_are_joined_where_that_rounds_nothing_else(coarse: bool) -> None:
+    graph = Graph("g")
+    fine = Quantization.per_tensor(0.1, 3)
+    inner = Quantization.per_tensor(0.7, -2) if coarse else fine
+
+    def add(inputs: list[str], rows: int, quantization: Quantization) -> str:
+        type = TensorType((rows, 2), DType.INT8, quantization)
+        return graph.emit("concatenation", inputs, type, ConcatenationAttributes(0))
+
+    x, y = (graph.add_input(name, TensorType((2, 2), DType.INT8, fine)) for name in "xy")
+    both = add([x, y], 4, inner)
+    middle = StridedSliceAttributes((1, 0), (2, 2), (1, 1))
+    cut = graph.emit("strided_slice", [both], graph.type(both).with_shape((2, 2)), middle)
+    graph.outputs = [add([cut, x], 4, fine)]
+    rng = np.random.default_rng(7)
+    given = {name: rng.integers(-128, 128, (2, 2)).astype(np.int8) for name in "xy"}
+    (wanted,) = evaluate(graph, given).values()
+    joined(graph)
+    verify(graph)
+    assert any(node.outputs == (both,) for node in graph.nodes()) == coarse
+    (found,) = evaluate(graph, given).values()
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_loop_stays_as_it_is_if_an_unknown_operator_reads_open_shapes() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fitzroy.compiler.frontends.tflite.lists import joined
 from fitzroy.compiler.frontends.tflite.operators import Operators, declaration
 from fitzroy.compiler.frontends.tflite.variables import same_type
 from fitzroy.compiler.ir import Graph, Node, Value
@@ -175,7 +176,7 @@ def unrolled(test: Graph, body: Graph, values: Sequence[Value]) -> Graph:
             raise TypeRuleError("how often the loop runs is computed at run time")
         if not data.item():
             graph.outputs = names
-            graph.prune()
+            joined(graph)
             return graph
         if (turn + 1) * size > _LARGEST:
             break
