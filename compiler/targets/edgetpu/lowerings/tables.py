@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.elementwise import LookupAttributes
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import fitted
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
 from fitzroy.hw_models.numerics import Arithmetic
@@ -62,13 +62,6 @@ class _Tables(Rewriter[_Region]):
         self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
 
 
-def _is_stored(graph: Graph, name: str) -> bool:
-    """Whether a value is of integers of 8 bits with one scale."""
-    type = graph.type(name)
-    q = type.quantization
-    return type.dtype in (DType.INT8, DType.UINT8) and q is not None and q.is_per_tensor
-
-
 def _computed(graph: Graph, node: Node) -> set[str]:
     """What a node reads, beside constants."""
     return {name for name in node.inputs if name and not graph.value(name).is_constant}
@@ -76,13 +69,14 @@ def _computed(graph: Graph, node: Node) -> set[str]:
 
 def _region(graph: Graph, last: Node) -> _Region | None:
     """The operators that end with a node and are a function of one element; None if none are."""
-    if not OPS[last.op].elementwise or not all(_is_stored(graph, name) for name in last.outputs):
+    results = [graph.type(name) for name in last.outputs]
+    if not OPS[last.op].elementwise or not all(map(is_stored, results)):
         return None
     nodes, sources, left = [last], set[str](), _computed(graph, last)
     while left:
         name = left.pop()
         node = graph.producer(name)
-        if _is_stored(graph, name):
+        if is_stored(graph.type(name)):
             sources.add(name)
         elif node is None or not OPS[node.op].elementwise or len(nodes) == _MOST_NODES:
             return None
