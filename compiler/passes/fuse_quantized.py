@@ -18,9 +18,16 @@ from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, TypeRuleError
 from fitzroy.compiler.ops.shape import ReshapeAttributes, TransposeAttributes
 from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.conversions import (
+    convert_at_once,
+    merge_equal,
+    move_integers,
+    quantize_early,
+    results_of,
+    source_of,
+)
 
 _CONVERSIONS = ("quantize", "dequantize")
-_STORED = (DType.INT8, DType.UINT8)
 _COMPUTING = frozenset({
     "add", "average_pool_2d", "batch_matmul", "clamp", "hardswish", "leaky_relu", "mean", "mul",
     "prelu", "resize_bilinear", "sub",
@@ -46,13 +53,16 @@ class FuseQuantized(Pass):
 
     def run(self, graph: Graph) -> Graph:
         """Rewrite such operators; conversions that nothing needs any more go away."""
+        merge_equal(graph)
+        quantize_early(graph)
         for node in graph.nodes():
             if node.op in _CONVERSIONS:
                 continue
             if OPS[node.op].moves:
-                _move(graph, node)
+                move_integers(graph, node)
             else:
                 _compute(graph, node, _COMPUTING | self.more)
+        convert_at_once(graph)
         graph.prune()
         return graph
 
@@ -93,78 +103,6 @@ def _compute_reals(graph: Graph, node: Node) -> None:
         graph.add_node(Node(stem, "quantize", (made,), (result,), origin=node.origin))
 
 
-def _source(graph: Graph, name: str | None) -> str | None:
-    """The quantized value with one scale that a real value was made of, or None."""
-    node = None if name is None else graph.producer(name)
-    if node is None or node.op != "dequantize":
-        return None
-    source = str(node.inputs[0])
-    type = graph.type(source)
-    plain = type.quantization is not None and type.quantization.is_per_tensor
-    return source if plain and type.dtype in _STORED else None
-
-
-def _results(graph: Graph, node: Node) -> list[Node]:
-    """The conversions that alone read the results of a node; none if others do."""
-    found = []
-    for name in node.outputs:
-        readers = graph.consumers(name)
-        if len(readers) != 1 or not _stores(graph, readers[0]) or name in graph.outputs:
-            return []
-        found.append(readers[0])
-    return found
-
-
-def _stores(graph: Graph, node: Node) -> bool:
-    """Whether a node turns a value into integers of 8 bits."""
-    return node.op == "quantize" and graph.type(node.outputs[0]).dtype in _STORED
-
-
-# --- operators that move elements --------------------------------------------------------------
-
-
-def _move(graph: Graph, node: Node) -> None:
-    """Move integers in the place of real numbers; they may be dequantized afterwards."""
-    sources = [_source(graph, name) for name in node.inputs]
-    if node.op == "gather":
-        sources = [sources[0], node.inputs[1]]
-    found = [name for name in sources if name is not None]
-    if len(found) < len(sources) or getattr(node.attributes, "value", False):
-        # A number to pad with is written as it is, and integers have another one.
-        return
-    if all(graph.value(name).is_constant for name in found):
-        return
-    first = graph.type(found[0])
-    if node.op == "concatenation":
-        if afters := _results(graph, node):
-            first = graph.type(afters[0].outputs[0])
-            found = [_converted(graph, name, first) for name in found]
-        elif any(replace(graph.type(name), shape=()) != replace(first, shape=()) for name in found):
-            return
-    names = tuple(graph.fresh(f"{name}/stored") for name in node.outputs)
-    types = [
-        TensorType(graph.type(name).shape, first.dtype, first.quantization) for name in node.outputs
-    ]
-    graph.add_node(replace(node, name=names[0], inputs=tuple(found), outputs=names), types)
-    graph.remove(node.name)
-    for name, real in zip(names, node.outputs, strict=True):
-        for reader in graph.consumers(real):
-            if _stores(graph, reader):
-                graph.update(replace(reader, inputs=(name,)))
-        if graph.consumers(real) or real in graph.outputs:
-            back = Node(graph.fresh(real), "dequantize", (name,), (real,), origin=node.origin)
-            graph.add_node(back)
-
-
-def _converted(graph: Graph, name: str, type: TensorType) -> str:
-    """A quantized value with the scale and element type of another."""
-    before = graph.type(name)
-    if (before.dtype, before.quantization) == (type.dtype, type.quantization):
-        return name
-    result = TensorType(before.shape, type.dtype, type.quantization)
-    return graph.emit("quantize", [name], result, stem=f"{name}/converted")
-
-
 # --- operators that compute --------------------------------------------------------------------
 
 
@@ -176,7 +114,7 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
         node: the operator.
         computing: operators that have quantized forms with a scale of their own for the result.
     """
-    afters = _results(graph, node)
+    afters = results_of(graph, node)
     if len(afters) != 1:
         return
     (after,) = afters
@@ -184,7 +122,7 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
     if OPS[node.op].channel_axis is not None:
         inputs = _filtered(graph, node)
     elif node.op in computing or (node.op in _FIXED and _prescribed(node.op, type)):
-        inputs = [_source(graph, name) for name in node.inputs]
+        inputs = [source_of(graph, name) for name in node.inputs]
         found = next((name for name in inputs if name is not None), None)
         if found is None:
             return
@@ -228,7 +166,7 @@ def _prescribed(op: str, type: TensorType) -> bool:
 
 def _filtered(graph: Graph, node: Node) -> list[str | None] | None:
     """Operands of an operator with a filter: integers, with the bias at its scale."""
-    source = _source(graph, node.inputs[0])
+    source = source_of(graph, node.inputs[0])
     kernel = _stored(graph, str(node.inputs[1]))
     axis = OPS[node.op].channel_axis
     if source is None or kernel is None or graph.type(source).quantization is None:

@@ -5,7 +5,7 @@ Expected numbers are those of the model as it was given, on real numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -16,7 +16,16 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.shape import SplitAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.shape import (
+    LOWEST,
+    ConcatenationAttributes,
+    PadAttributes,
+    ReshapeAttributes,
+    SplitAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.reference import evaluate, verify
@@ -144,6 +153,105 @@ def test_what_the_chip_cannot_compute_stays_on_real_numbers() -> None:
     compiled = compile_edgetpu(source, costs=None)
     assert on_host(compiled) == {"dequantize", "sin", "quantize"}
     compared(source, compiled, steps=1)
+
+
+def moved(model: Reals, x: str) -> list[str]:
+    """Squares, of which a part is turned and flattened."""
+    x = model.real("square", [x])
+    a = StridedSliceAttributes((0, 2, 0, 0), (1, 6, 10, 8), (1, 1, 1, 1))
+    x = model.emit("strided_slice", [x], REAL.with_shape((1, 6, 10, 8)), a)
+    perm = (0, 3, 1, 2)
+    x = model.emit("transpose", [x], REAL.with_shape((1, 8, 6, 10)), TransposeAttributes(perm))
+    return [model.emit("reshape", [x], REAL.with_shape((1, 480)), ReshapeAttributes((1, 480)))]
+
+
+def joined(model: Reals, x: str) -> list[str]:
+    """Squares beside constants and what they were made of."""
+    square, part = model.real("square", [x]), REAL.with_shape((1, 12, 10, 4))
+    numbers = model.rng.normal(size=part.shape).astype(np.float32)
+    operands = [square, model.graph.add_constant("c", numbers), model.emit("dequantize", [x], REAL)]
+    whole = REAL.with_shape((1, 12, 10, 20))
+    return [model.emit("concatenation", operands, whole, ConcatenationAttributes(3))]
+
+
+def halved(model: Reals, x: str) -> list[str]:
+    """Two halves of squares."""
+    square, part = model.real("square", [x]), REAL.with_shape((1, 12, 10, 4))
+    node = Node("parts", "split", (square,), ("left", "right"), SplitAttributes(3, (4, 4)))
+    return list(model.graph.add_node(node, [part] * 2).outputs)
+
+
+def pooled(value: float) -> Callable[[Reals, str], list[str]]:
+    """Largest elements of windows that overlap the edge, where there is a number."""
+
+    def append(model: Reals, x: str) -> list[str]:
+        edges = PadAttributes((0, 1, 1, 0), (0, 1, 1, 0), value)
+        x = model.emit("dequantize", [x], REAL)
+        x = model.emit("pad", [x], REAL.with_shape((1, 14, 12, 8)), edges)
+        a = PoolAttributes((3, 3), (2, 2))
+        return [model.emit("max_pool_2d", [x], REAL.with_shape((1, 6, 5, 8)), a)]
+
+    return append
+
+
+def clipped(model: Reals, x: str) -> list[str]:
+    """Squares between two bounds."""
+    x = model.real("square", [x])
+    for op, number in (("maximum", 0.317), ("minimum", 1.53)):
+        bound = model.graph.add_constant("bound", np.array(number, np.float32))
+        x = model.emit(op, [x, bound], REAL)
+    return [x]
+
+
+def repeated(model: Reals, x: str) -> list[str]:
+    """The same numbers."""
+    return [model.emit("dequantize", [x], REAL)]
+
+
+@pytest.mark.parametrize("result", [None, 0.02])
+@pytest.mark.parametrize(
+    "append", [moved, joined, halved, pooled(LOWEST), pooled(0.513), clipped, repeated]
+)
+def test_conversions_move_towards_what_computes_the_numbers(
+    append: Callable[[Reals, str], list[str]], result: float | None
+) -> None:
+    model = Reals(5)
+    type = model.type(SHAPE, 0.015)
+    x = model.emit("abs", [model.graph.add_input("x", type)], type)
+    after = type if result is None else model.type(SHAPE, result)
+    for real in append(model, x):
+        stored = after.with_shape(model.of(real).shape)
+        quantized = model.emit("quantize", [real], stored)
+        model.graph.outputs.append(model.emit("abs", [quantized], stored))
+    verify(model.graph)
+    source = Source.of(model.graph)
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    assert len(compiled.segments) == 1
+    compared(source, compiled, steps=1)
+
+
+def test_numbers_are_padded_with_what_integers_can_stand_for() -> None:
+    model = Reals(5)
+    type = TensorType(SHAPE, DType.INT8, Quantization.per_tensor(0.25, 3))
+    x = model.graph.add_input("x", type)
+    real = model.emit("dequantize", [x], REAL)
+    for value in (0.75, 0.8):
+        edges = PadAttributes((0, 1, 1, 0), (0, 1, 1, 0), value)
+        padded = model.emit("pad", [real], REAL.with_shape((1, 14, 12, 8)), edges)
+        model.graph.outputs.append(padded)
+    fused = run_passes(model.graph, [fusing()])
+    pads = [node for node in fused.nodes() if node.op == "pad"]
+    stored = {
+        a.value: fused.type(node.outputs[0]).is_quantized
+        for node in pads
+        if isinstance(a := node.attributes, PadAttributes)
+    }
+    assert stored == {0.75: True, 0.8: False}
+    inputs = random_inputs(model.graph, 1)
+    wanted, found = evaluate(model.graph, inputs), evaluate(fused, inputs)
+    for name in model.graph.outputs:
+        assert np.array_equal(wanted[name], found[name])
 
 
 def test_parts_of_real_numbers_are_stored_wherever_integers_are_made_of_them() -> None:

@@ -95,6 +95,12 @@ def test_filters_keep_their_integers() -> None:
     assert graph.type(str(node.inputs[2])).dtype is DType.INT32
 
 
+def test_quantized_inputs_have_channels_last() -> None:
+    graph = read(converted_network(np.int8, np.int8), Reading())
+    assert graph.type("x").shape == (1, 6, 7, 3)
+    assert "transpose" not in operators(graph)
+
+
 def test_graph_input_of_integers_is_quantized() -> None:
     node = helper().make_node
     nodes = [node("DequantizeLinear", ["x", "s", "z"], ["y"])]
