@@ -84,10 +84,10 @@ def _converted(graph: Graph, name: str, type: TensorType) -> str | None:
     return None
 
 
-def _quantized(graph: Graph, name: str, type: TensorType) -> str:
-    """A real value with the scale and element type of another; constants are converted at once."""
+def quantized(graph: Graph, name: str, type: TensorType) -> str:
+    """A value with the scale and element type of another; constants are converted at once."""
     data = graph.value(name).data
-    if data is not None and type.quantization is not None:
+    if data is not None and data.dtype == np.float32 and type.quantization is not None:
         stored = numerics.quantize(data, type.quantization, type.dtype)
         return graph.add_constant(f"{name}/stored", stored, type.quantization)
     found = _converted(graph, name, type)
@@ -154,7 +154,7 @@ def _quantize_before(graph: Graph, node: Node, afters: list[Node]) -> None:
     type = graph.type(afters[0].outputs[0])
     reals = _reals(graph, node.inputs)
     inputs = tuple(
-        _quantized(graph, name, type) if name is not None and name in reals else name
+        quantized(graph, name, type) if name is not None and name in reals else name
         for name in node.inputs
     )
     graph.remove(node.name)

@@ -13,19 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, TypeRuleError
-from fitzroy.compiler.ops.shape import ReshapeAttributes, TransposeAttributes
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.conversions import (
     convert_at_once,
     merge_equal,
     move_integers,
     quantize_early,
+    quantized,
     results_of,
     source_of,
 )
+from fitzroy.compiler.passes.stored_constants import integers_of, operand_of, reals_of, relabelled
 
 _CONVERSIONS = ("quantize", "dequantize")
 _COMPUTING = frozenset({
@@ -38,6 +39,12 @@ _FIXED = {
     "sigmoid": (1 / 256, 0.0), "softmax": (1 / 256, 0.0), "tanh": (1 / 128, -1.0),
 }  # fmt: skip
 """Operators whose quantized forms prescribe the scale of the result, and its smallest number."""
+
+_CONVERTED = ("softmax",)
+"""Those of them that no target computes with another scale, so that it is converted."""
+
+_ADDING = ("add", "sub", "maximum", "minimum")
+"""Operators whose results change by as much as an operand, or less."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,19 @@ def _compute_reals(graph: Graph, node: Node) -> None:
 # --- operators that compute --------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Form:
+    """An operator on integers.
+
+    Attributes:
+        inputs: its operands.
+        result: type of its result, which may have to be converted afterwards.
+    """
+
+    inputs: tuple[str | None, ...]
+    result: TensorType
+
+
 def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
     """Compute on integers instead of real numbers, where an operator has a quantized form.
 
@@ -120,134 +140,144 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
     (after,) = afters
     type = graph.type(after.outputs[0])
     if OPS[node.op].channel_axis is not None:
-        inputs = _filtered(graph, node)
-    elif node.op in computing or (node.op in _FIXED and _prescribed(node.op, type)):
-        inputs = [source_of(graph, name) for name in node.inputs]
-        found = next((name for name in inputs if name is not None), None)
-        if found is None:
-            return
-        dtype = graph.type(found).dtype
-        inputs = [x or _number(graph, n, dtype) for x, n in zip(inputs, node.inputs, strict=True)]
+        form = _filtered(graph, node, type)
+    elif node.op in computing:
+        form = _plain(graph, node, type)
     else:
-        return
-    if inputs is None or None in inputs:
-        return
-    quantized = replace(node, inputs=tuple(inputs), outputs=after.outputs)
+        prescribed = _prescribed(node.op, type)
+        form = None if prescribed is None else _plain(graph, node, prescribed)
+    if form is not None:
+        _replace(graph, node, after, form)
+
+
+def _replace(graph: Graph, node: Node, after: Node, form: _Form) -> None:
+    """Put the operator on integers in the place of one on real numbers, if there is one."""
+    (output,) = after.outputs
+    converted = form.result != graph.type(output)
+    if converted:
+        output = graph.add_value(Value(graph.fresh(f"{node.name}/stored"), form.result))
+    made = replace(node, inputs=form.inputs, outputs=(output,))
     # The type rule says whether there is such an operator at all.
     try:
-        OPS[node.op].infer(Call.of(graph, quantized))
+        OPS[node.op].infer(Call.of(graph, made))
     except TypeRuleError:
         return
-    graph.remove(after.name)
     graph.remove(node.name)
-    graph.add_node(quantized)
+    if converted:
+        graph.update(replace(after, inputs=(output,)))
+    else:
+        graph.remove(after.name)
+    graph.add_node(made)
 
 
-def _number(graph: Graph, name: str | None, dtype: DType) -> str | None:
-    """A constant of one real number as an integer, exactly; None if it is another, or zero."""
-    data = None if name is None else graph.value(name).data
-    if data is None or data.dtype != np.float32 or data.size != 1:
+def _plain(graph: Graph, node: Node, type: TensorType) -> _Form | None:
+    """The form of an operator whose operands are all alike; constants become integers."""
+    inputs = [source_of(graph, name) for name in node.inputs]
+    computed = [graph.type(name) for name in inputs if name is not None]
+    if not computed:
         return None
-    number = float(data.reshape(()))
-    if not (number and np.isfinite(number)):
-        return None
-    zero = int(number < 0 and dtype is DType.UINT8)
-    stored = (np.sign(data) + zero).astype(dtype.numpy)
-    return graph.add_constant(f"{name}/stored", stored, Quantization.per_tensor(abs(number), zero))
+    dtype, tolerance = computed[0].dtype, _tolerance(node.op, computed[0], type)
+    for index, name in enumerate(node.inputs):
+        if inputs[index] is None and name is not None:
+            inputs[index] = operand_of(graph, name, dtype, tolerance)
+    return None if None in inputs else _Form(tuple(inputs), type)
 
 
-def _prescribed(op: str, type: TensorType) -> bool:
-    """Whether a result has the scale and zero point that the operator prescribes."""
-    q, (scale, smallest) = type.quantization, _FIXED[op]
-    if q is None or not np.isclose(q.scale[0], scale, rtol=1e-6):
-        return False
-    return q.zero_point[0] == type.dtype.limits[0] - round(smallest / scale)
+def _tolerance(op: str, operand: TensorType, result: TensorType) -> float:
+    """The error of a constant that changes the result by one step at most.
 
-
-def _filtered(graph: Graph, node: Node) -> list[str | None] | None:
-    """Operands of an operator with a filter: integers, with the bias at its scale."""
-    source = source_of(graph, node.inputs[0])
-    kernel = _stored(graph, str(node.inputs[1]))
-    axis = OPS[node.op].channel_axis
-    if source is None or kernel is None or graph.type(source).quantization is None:
-        return None
-    data, q = kernel
-    symmetric = not any(q.zero_point)
-    if q.axis not in (None, axis) or not (symmetric or data.dtype == np.uint8):
-        return None
-    if data.dtype == np.uint8 and graph.type(source).dtype is not DType.UINT8:
-        return None
-    before = graph.type(source).quantization
+    Args:
+        op: the operator.
+        operand: type of the other operand.
+        result: type of the result.
+    """
+    before, after = operand.quantization, result.quantization
     assert before is not None
-    scales = np.float32(before.scale[0]) * np.asarray(q.scale, np.float32)
+    assert after is not None
+    step = after.scale[0]
+    if op in _ADDING:
+        return step
+    low, high = (before.scale[0] * (end - before.zero_point[0]) for end in operand.dtype.limits)
+    # Slopes multiply negative numbers only.
+    reach = {"mul": max(-low, high), "prelu": -low}.get(op, 0.0)
+    return step / reach if reach > 0 else 0.0
+
+
+def _prescribed(op: str, type: TensorType) -> TensorType | None:
+    """The type that an operator prescribes for a result of about another type; None if it has none.
+
+    The result is converted if its scale is larger, and may then differ by one step.
+    """
+    q = type.quantization
+    if op not in _FIXED or q is None:
+        return None
+    scale, smallest = _FIXED[op]
+    zero = type.dtype.limits[0] - round(smallest / scale)
+    if np.isclose(q.scale[0], scale, rtol=1e-6) and q.zero_point[0] == zero:
+        return type
+    if op not in _CONVERTED or q.scale[0] < scale:
+        return None
+    return replace(type, quantization=Quantization.per_tensor(scale, zero))
+
+
+# --- operators with filters --------------------------------------------------------------------
+
+
+def _filtered(graph: Graph, node: Node, type: TensorType) -> _Form | None:
+    """The form of an operator with a filter: integers, with the bias at its scale."""
+    source = source_of(graph, node.inputs[0])
+    found = integers_of(graph, str(node.inputs[1]))
+    if source is None or found is None or found[0].dtype.itemsize > 1:
+        return None
+    before = graph.type(source)
+    data, q = _kernel(*found, before.dtype)
+    if q.axis not in (None, OPS[node.op].channel_axis):
+        return None
+    if data.dtype == np.uint8 and before.dtype is DType.INT8:
+        if not q.is_per_tensor:
+            return None
+        before = before.relabelled(DType.UINT8)
+        source = quantized(graph, source, before)
     inputs: list[str | None] = [source, graph.add_constant(f"{node.name}/filter", data, q)]
     if len(node.inputs) > 2 and node.inputs[2] is not None:
-        bias = _real(graph, node.inputs[2])
+        bias = _bias(graph, node, before, q)
         if bias is None:
             return None
-        limits = np.iinfo(np.int32)
-        steps = np.rint(bias.reshape(-1).astype(np.float64) / scales)
-        if not (np.abs(steps) <= limits.max).all():
-            return None
-        several = len(q.scale) > 1
-        found = Quantization(tuple(map(float, scales)), (0,) * len(q.scale), 0 if several else None)
-        inputs.append(graph.add_constant(f"{node.name}/bias", steps.astype(np.int32), found))
-    return inputs
+        inputs.append(bias)
+    return _Form(tuple(inputs), type.relabelled(before.dtype))
 
 
-def _stored(graph: Graph, name: str) -> tuple[Array, Quantization] | None:
-    """The integers of a constant, in the order in which it is read, and what they stand for."""
-    moves = []
-    node = graph.producer(name)
-    while node is not None and node.op in ("transpose", "reshape"):
-        moves.append(node)
-        node = graph.producer(str(node.inputs[0]))
-    if node is None or node.op != "dequantize":
+def _kernel(data: Array, q: Quantization, dtype: DType) -> tuple[Array, Quantization]:
+    """A filter as int8 without zero points, or else as uint8, which activations then are, too.
+
+    Args:
+        data: the filter, of 8 bits.
+        q: what it stands for.
+        dtype: type of the activations.
+    """
+    signed = relabelled(data, q, DType.INT8)
+    centred = not any(signed[1].zero_point)
+    if centred and (dtype is DType.INT8 or data.dtype == np.int8):
+        return signed
+    return relabelled(data, q, DType.UINT8)
+
+
+def _bias(graph: Graph, node: Node, operand: TensorType, q: Quantization) -> str | None:
+    """The bias as integers of 32 bits, at the scale of products; None if they do not hold it.
+
+    Args:
+        graph: gets the constant.
+        node: the operator on real numbers.
+        operand: type of the first operand.
+        q: quantization of the filter.
+    """
+    before, real = operand.quantization, reals_of(graph, str(node.inputs[2]))
+    if before is None or real is None:
         return None
-    value = graph.value(str(node.inputs[0]))
-    data, q = value.data, value.type.quantization
-    if data is None or q is None:
+    scales = np.float32(before.scale[0]) * np.asarray(q.scale, np.float32)
+    steps = np.rint(real.reshape(-1).astype(np.float64) / scales)
+    if not (np.abs(steps) <= np.iinfo(np.int32).max).all():
         return None
-    scale = np.asarray(q.scale, np.float32)
-    # Which scale each element has follows the elements around.
-    index = np.zeros(data.shape, np.int64)
-    if q.axis is not None:
-        shape = [1] * data.ndim
-        shape[q.axis] = -1
-        index = index + np.arange(scale.size).reshape(shape)
-    for move in reversed(moves):
-        data, index = (_moved(move, array) for array in (data, index))
-    axis = _axis_of(index, scale.size)
-    if axis is None and scale.size > 1:
-        return None
-    return np.ascontiguousarray(data), replace(q, axis=axis)
-
-
-def _moved(node: Node, array: Array) -> Array:
-    if isinstance(node.attributes, TransposeAttributes):
-        return array.transpose(node.attributes.perm)
-    assert isinstance(node.attributes, ReshapeAttributes)
-    return array.reshape(node.attributes.shape)
-
-
-def _axis_of(index: Array, count: int) -> int | None:
-    """The dimension along which elements have scales 0, 1, 2…; None if there is none."""
-    for axis, extent in enumerate(index.shape):
-        shape = [1] * index.ndim
-        shape[axis] = -1
-        if extent == count > 1 and (index == np.arange(count).reshape(shape)).all():
-            return axis
-    return None
-
-
-def _real(graph: Graph, name: str) -> Array | None:
-    """Real numbers of a constant, or of constant integers that are dequantized."""
-    data = graph.value(name).data
-    if data is not None:
-        return data
-    found = _stored(graph, name)
-    if found is None:
-        return None
-    stored, q = found
-    scale, zero = q.scale_array(stored.ndim), q.zero_point_array(stored.ndim)
-    return np.asarray((stored.astype(np.float64) - zero) * scale)
+    several = len(q.scale) > 1
+    found = Quantization(tuple(map(float, scales)), (0,) * len(q.scale), 0 if several else None)
+    return graph.add_constant(f"{node.name}/bias", steps.astype(np.int32), found)

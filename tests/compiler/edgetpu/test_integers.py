@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import Model, random_inputs
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compilation.source import Source
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node
+from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.shape import (
     LOWEST,
@@ -26,6 +29,7 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
     TransposeAttributes,
 )
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.reference import evaluate, verify
@@ -252,6 +256,117 @@ def test_numbers_are_padded_with_what_integers_can_stand_for() -> None:
     wanted, found = evaluate(model.graph, inputs), evaluate(fused, inputs)
     for name in model.graph.outputs:
         assert np.array_equal(wanted[name], found[name])
+
+
+def beside_constant(op: str, dtype: DType, reach: float) -> Graph:
+    """An operator on real numbers and a constant for every channel, whose numbers have a reach."""
+    model = Reals(6)
+    model.dtype = dtype
+    x = model.graph.add_input("x", model.type(SHAPE, 0.02))
+    numbers = (model.rng.uniform(-1, 1, (1, 1, 1, 8)) * reach).astype(np.float32)
+    operands = [model.emit("dequantize", [x], REAL), model.graph.add_constant("c", numbers)]
+    a = ActivationAttributes() if op in ("add", "mul") else NO_ATTRIBUTES
+    real = model.emit(op, operands, REAL, a)
+    result = model.type(SHAPE, 0.02)
+    model.graph.outputs.append(model.emit("quantize", [real], result))
+    verify(model.graph)
+    return model.graph
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("op", ["add", "mul", "prelu", "maximum"])
+def test_constants_for_channels_become_integers(op: str, dtype: DType) -> None:
+    source = Source.of(beside_constant(op, dtype, 0.9))
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=2)
+
+
+def test_constants_that_integers_of_8_bits_represent_badly_stay_on_the_host() -> None:
+    source = Source.of(beside_constant("mul", DType.INT8, 20))
+    assert [node.op for node in run_passes(source.graph, [fusing()]).nodes()].count("mul") == 1
+    with pytest.raises(UnsupportedError):
+        compile_edgetpu(source, costs=None)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_dequantized_constants_keep_their_integers(dtype: DType) -> None:
+    model = Reals(7)
+    model.dtype = DType.INT8
+    x = model.graph.add_input("x", model.type(SHAPE, 0.02))
+    low, high = dtype.limits
+    data = model.rng.integers(low, high, 8, dtype.numpy, endpoint=True)
+    q = Quantization.per_tensor(0.013, low + 100)
+    real = TensorType((8,), DType.FLOAT32)
+    constant = model.emit("dequantize", [model.graph.add_constant("c", data, q)], real)
+    shape = (1, 1, 1, 8)
+    constant = model.emit("reshape", [constant], real.with_shape(shape), ReshapeAttributes(shape))
+    operands = [constant, model.emit("dequantize", [x], REAL)]
+    total = model.emit("add", operands, REAL, ActivationAttributes())
+    model.graph.outputs.append(model.emit("quantize", [total], model.type(SHAPE, 0.03)))
+    source = Source.of(model.graph)
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=1)
+    (node,) = [n for n in run_passes(model.graph, [fusing()]).nodes() if n.op == "add"]
+    stored = run_passes(model.graph, [fusing()]).type(str(node.inputs[0]))
+    assert stored.quantization == Quantization.per_tensor(0.013, -128 + 100)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 1 / 200])
+def test_softmax_gives_results_of_any_larger_scale(scale: float, dtype: DType) -> None:
+    model = Reals(8)
+    model.dtype = dtype
+    rows = REAL.with_shape((6, 40))
+    x = model.graph.add_input("x", model.type(rows.shape, 0.05))
+    real = model.emit("dequantize", [x], rows)
+    real = model.emit("softmax", [real], rows, SoftmaxAttributes())
+    q = Quantization.per_tensor(scale, dtype.limits[0])
+    model.graph.outputs.append(model.emit("quantize", [real], TensorType(rows.shape, dtype, q)))
+    source = Source.of(model.graph)
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=1)
+
+
+def filtered(kernel: TensorType, begin: int, dtype: DType) -> Graph:
+    """A convolution by eight of the channels of a dequantized filter, which begin at one."""
+    model = Reals(9)
+    model.dtype = dtype
+    x = model.graph.add_input("x", model.type(SHAPE, 0.02))
+    low, high = kernel.dtype.limits
+    data = model.rng.integers(low, high, kernel.shape, kernel.dtype.numpy, endpoint=True)
+    weights = model.graph.add_constant("w", data, kernel.quantization)
+    weights = model.emit("dequantize", [weights], kernel.real())
+    part = (8, 3, 3, 8)
+    a = StridedSliceAttributes((begin, 0, 0, 0), part, (1, 1, 1, 1))
+    weights = model.emit("strided_slice", [weights], REAL.with_shape(part), a)
+    bias = model.rng.normal(size=8).astype(np.float32)
+    operands = [model.emit("dequantize", [x], REAL), weights, model.graph.add_constant("b", bias)]
+    real = model.emit("conv_2d", operands, REAL, ConvAttributes(padding=PaddingScheme.SAME))
+    model.graph.outputs.append(model.emit("quantize", [real], model.type(SHAPE, 0.1)))
+    verify(model.graph)
+    return model.graph
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize(
+    ("stored", "q"),
+    [
+        (DType.INT8, Quantization.per_tensor(0.01, 9)),
+        (DType.UINT8, Quantization.per_tensor(0.01, 137)),
+        (DType.UINT8, Quantization.per_tensor(0.01, 128)),
+        (DType.INT8, Quantization(tuple((np.arange(16) + 8.0) / 1600), (0,) * 16, 0)),
+    ],
+)
+def test_filters_may_have_zero_points_and_be_parts_of_others(
+    stored: DType, q: Quantization, dtype: DType
+) -> None:
+    source = Source.of(filtered(TensorType((16, 3, 3, 8), stored, q), 5, dtype))
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=1)
 
 
 def test_parts_of_real_numbers_are_stored_wherever_integers_are_made_of_them() -> None:

@@ -1,0 +1,122 @@
+"""Constants as integers with scales, for operators that compute on integers.
+
+Some are dequantized integers in the model, perhaps in another order. Others are real numbers, which
+integers represent exactly or with a bounded error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType, Quantization, TensorType, is_usable_scale
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.shape import Mover
+from fitzroy.hw_models import numerics
+
+_ORDERS = ("reshape", "strided_slice", "transpose")
+"""Operators that only say which elements of a constant are read, and in which order."""
+
+
+def integers_of(graph: Graph, name: str) -> tuple[Array, Quantization] | None:
+    """The integers of a constant, in the order in which it is read, and what they stand for."""
+    moves = []
+    node = graph.producer(name)
+    while node is not None and node.op in _ORDERS:
+        moves.append(node)
+        node = graph.producer(str(node.inputs[0]))
+    if node is None or node.op != "dequantize":
+        return None
+    value = graph.value(str(node.inputs[0]))
+    data, q = value.data, value.type.quantization
+    if data is None or q is None:
+        return None
+    # Which scale each element has follows the elements around.
+    index = np.zeros(data.shape, np.int64)
+    if q.axis is not None:
+        shape = [1] * data.ndim
+        shape[q.axis] = -1
+        index = index + np.arange(len(q.scale)).reshape(shape)
+    for move in reversed(moves):
+        data, index = (_moved(graph, move, array) for array in (data, index))
+    found = _chosen(q, index)
+    return None if found is None else (np.ascontiguousarray(data), found)
+
+
+def _moved(graph: Graph, node: Node, array: Array) -> Array:
+    """What a node makes of elements of any type."""
+    operator = OPS[node.op]
+    assert isinstance(operator, Mover)
+    return operator.move(Call.of(graph, node), array)
+
+
+def _chosen(q: Quantization, index: Array) -> Quantization | None:
+    """The quantization of elements that have scales by index; None if they follow no dimension."""
+    if not index.size:
+        return None
+    if (index == index.flat[0]).all():
+        at = int(index.flat[0])
+        return Quantization((q.scale[at],), (q.zero_point[at],))
+    for axis, extent in enumerate(index.shape):
+        lines = np.moveaxis(index, axis, -1).reshape(-1, extent)
+        if (lines == lines[0]).all():
+            order = lines[0].tolist()
+            scales, zeros = ([values[at] for at in order] for values in (q.scale, q.zero_point))
+            return Quantization(tuple(scales), tuple(zeros), axis)
+    return None
+
+
+def reals_of(graph: Graph, name: str) -> Array | None:
+    """Real numbers of a constant, or of constant integers that are dequantized."""
+    data = graph.value(name).data
+    if data is not None:
+        return data
+    found = integers_of(graph, name)
+    if found is None:
+        return None
+    stored, q = found
+    scale, zero = q.scale_array(stored.ndim), q.zero_point_array(stored.ndim)
+    return np.asarray((stored.astype(np.float64) - zero) * scale)
+
+
+def relabelled(data: Array, q: Quantization, dtype: DType) -> tuple[Array, Quantization]:
+    """Integers of 8 bits as those of another type that stand for the same numbers."""
+    type = TensorType(data.shape, DType.of(data), q)
+    after = type.relabelled(dtype).quantization
+    assert after is not None
+    shift = dtype.limits[0] - type.dtype.limits[0]
+    return (data.astype(np.int16) + shift).astype(dtype.numpy), after
+
+
+def operand_of(graph: Graph, name: str, dtype: DType, tolerance: float) -> str | None:
+    """A constant as integers with one scale; None if it is none, or errors would be too large.
+
+    Args:
+        graph: gets the constant.
+        name: the real numbers.
+        dtype: type of the integers, of 8 bits.
+        tolerance: the largest error of a number.
+    """
+    found = integers_of(graph, name)
+    if found is None or found[0].dtype.itemsize > 1 or not found[1].is_per_tensor:
+        real = reals_of(graph, name)
+        found = None if real is None else _rounded(real, tolerance)
+    if found is None:
+        return None
+    return graph.add_constant(f"{name}/stored", *relabelled(*found, dtype))
+
+
+def _rounded(real: Array, tolerance: float) -> tuple[Array, Quantization] | None:
+    """Real numbers as int8 with zero point 0, as exactly as possible; None if errors are larger."""
+    largest = float(np.abs(real).max(initial=0))
+    if real.dtype.kind != "f" or not np.isfinite(largest):
+        return None
+    # The scale of a single number is the number.
+    steps = 1 if real.size == 1 else np.iinfo(np.int8).max
+    if not is_usable_scale(largest / steps):
+        return None
+    q = Quantization.per_tensor(largest / steps)
+    stored = numerics.quantize(real, q, DType.INT8)
+    error = np.abs(numerics.dequantize(stored, q) - real).max()
+    return (stored, q) if real.size == 1 or error <= tolerance else None
