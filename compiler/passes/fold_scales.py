@@ -13,13 +13,15 @@ from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.stored_constants import integers_of, reals_of
 
 
 @dataclass(frozen=True)
 class FoldScales(Pass):
     """Merge scaling, offsets and reordering of channels into the preceding float32 filter.
 
-    This is what becomes of batch normalization after a convolution.
+    This is what becomes of batch normalization after a convolution. If the filter is dequantized,
+    it keeps its integers, and only offsets are merged into the bias.
     """
 
     name = "fold-scales"
@@ -32,7 +34,7 @@ class FoldScales(Pass):
                 continue
             with np.errstate(all="ignore"):
                 change = _change(graph, node, source)
-            if change is None:
+            if change is None or not (change.keeps_filter or _has_filter(graph, source)):
                 continue
             graph.remove(node.name)
             moved = graph.retarget(source.outputs[0], node.outputs[0])
@@ -51,25 +53,42 @@ class _Change:
     offset: Array
     order: Array
 
+    @property
+    def keeps_filter(self) -> bool:
+        """Whether channels get offsets only."""
+        same = np.array_equal(self.order, np.arange(self.factor.size))
+        return same and bool((self.factor == 1).all())
+
 
 def _filtering(graph: Graph, node: Node) -> Node | None:
-    """The operator with constant float32 filter and bias that only `node` reads, or None."""
-    names = [name for name in node.inputs if name is not None and not graph.value(name).is_constant]
+    """The operator with a known float32 filter and bias that only `node` reads, or None."""
+    names = [name for name in node.inputs if name is not None and not _is_known(graph, name)]
     if len(names) != 1 or len(node.outputs) != 1:
         return None
     source = graph.producer(names[0])
     if source is None or OPS[source.op].channel_axis is None or len(source.outputs) != 1:
         return None
-    operands = [graph.value(name) for name in source.inputs[1:3] if name is not None]
+    operands = [name for name in source.inputs[1:3] if name is not None]
     same = graph.type(names[0]).shape[-1:] == graph.type(node.outputs[0]).shape[-1:]
     fits = (
         same
-        and all(v.is_constant and v.type.dtype is DType.FLOAT32 for v in operands)
+        and all(graph.type(name).dtype is DType.FLOAT32 for name in operands)
+        and all(_is_known(graph, name) for name in operands)
         and getattr(source.attributes, "activation", Activation.NONE) is Activation.NONE
         and names[0] not in graph.outputs
         and len(graph.consumers(names[0])) == 1
     )
     return source if fits else None
+
+
+def _is_known(graph: Graph, name: str) -> bool:
+    """Whether real numbers are constant, or constant integers that are dequantized."""
+    return graph.value(name).is_constant or integers_of(graph, name) is not None
+
+
+def _has_filter(graph: Graph, node: Node) -> bool:
+    """Whether the filter of a node is a constant of real numbers, which may be changed."""
+    return graph.value(str(node.inputs[1])).is_constant
 
 
 def _change(graph: Graph, node: Node, source: Node) -> _Change | None:
@@ -91,13 +110,13 @@ def _change(graph: Graph, node: Node, source: Node) -> _Change | None:
     if node.attributes.activation is not Activation.NONE or len(node.inputs) != 2:
         return None
     first = node.inputs[0] == source.outputs[0]
-    operand = graph.value(str(node.inputs[1 if first else 0])).data
+    operand = reals_of(graph, str(node.inputs[1 if first else 0]))
     if operand is None or operand.size not in (1, channels) or operand.ndim > len(before.shape):
         return None
     if operand.size > 1 and operand.shape[-1] != channels:
         return None
-    values = np.broadcast_to(operand.reshape(-1), (channels,))
-    changes = {
+    values = np.broadcast_to(operand.reshape(-1).astype(np.float32), (channels,))
+    changes: dict[str, tuple[Array, Array]] = {
         "mul": (values, zeros),
         "add": (ones, values),
         "sub": (ones, -values) if first else (-ones, values),
@@ -119,23 +138,29 @@ def _is_dense(graph: Graph, source: Node) -> bool:
 
 def _rewrite(graph: Graph, node: Node, change: _Change) -> None:
     """Apply a change to the filter and bias of a node."""
-    axis = OPS[node.op].channel_axis
+    kernel = str(node.inputs[1])
+    if not change.keeps_filter:
+        kernel = _add(graph, node, 1, _changed(graph, node, change))
+    bias_name = node.inputs[2] if len(node.inputs) > 2 else None
+    data = None if bias_name is None else reals_of(graph, bias_name)
+    bias = np.zeros(change.factor.size, np.float32) if data is None else data.reshape(-1)
+    bias = (bias * change.factor + change.offset).take(change.order)
+    graph.update(replace(node, inputs=(node.inputs[0], kernel, _add(graph, node, 2, bias))))
+
+
+def _changed(graph: Graph, node: Node, change: _Change) -> Array:
+    """The filter of a node after a change."""
+    axis, kernel = OPS[node.op].channel_axis, graph.value(str(node.inputs[1])).data
     assert axis is not None
-    kernel = graph.value(str(node.inputs[1])).data
     assert kernel is not None
     shape = [1] * kernel.ndim
     shape[axis] = -1
-    kernel = (kernel * change.factor.reshape(shape)).take(change.order, axis=axis)
-    channels = kernel.shape[axis]
-    bias_name = node.inputs[2] if len(node.inputs) > 2 else None
-    data = None if bias_name is None else graph.value(bias_name).data
-    bias = np.zeros(channels, np.float32) if data is None else data.reshape(-1)
-    bias = (bias * change.factor + change.offset).take(change.order)
-    names = [
-        graph.add_constant(_stem(graph, node, index), np.ascontiguousarray(array, np.float32))
-        for index, array in ((1, kernel), (2, bias))
-    ]
-    graph.update(replace(node, inputs=(node.inputs[0], *names)))
+    return np.asarray((kernel * change.factor.reshape(shape)).take(change.order, axis=axis))
+
+
+def _add(graph: Graph, node: Node, index: int, array: Array) -> str:
+    """A filter or a bias of float32."""
+    return graph.add_constant(_stem(graph, node, index), np.ascontiguousarray(array, np.float32))
 
 
 def _stem(graph: Graph, node: Node, index: int) -> str:

@@ -6,6 +6,8 @@ integers represent exactly or with a bounded error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType, is_usable_scale
@@ -32,23 +34,27 @@ def integers_of(graph: Graph, name: str) -> tuple[Array, Quantization] | None:
     data, q = value.data, value.type.quantization
     if data is None or q is None:
         return None
+    moves.reverse()
+    stored = _moved(graph, moves, data)
+    if len(q.scale) == 1:
+        return stored, Quantization(q.scale, q.zero_point)
+    if not moves or q.axis is None:
+        return stored, q
     # Which scale each element has follows the elements around.
-    index = np.zeros(data.shape, np.int64)
-    if q.axis is not None:
-        shape = [1] * data.ndim
-        shape[q.axis] = -1
-        index = index + np.arange(len(q.scale)).reshape(shape)
-    for move in reversed(moves):
-        data, index = (_moved(graph, move, array) for array in (data, index))
-    found = _chosen(q, index)
-    return None if found is None else (np.ascontiguousarray(data), found)
+    shape = [1] * data.ndim
+    shape[q.axis] = -1
+    index = np.broadcast_to(np.arange(len(q.scale)).reshape(shape), data.shape)
+    found = _chosen(q, _moved(graph, moves, index))
+    return None if found is None else (stored, found)
 
 
-def _moved(graph: Graph, node: Node, array: Array) -> Array:
-    """What a node makes of elements of any type."""
-    operator = OPS[node.op]
-    assert isinstance(operator, Mover)
-    return operator.move(Call.of(graph, node), array)
+def _moved(graph: Graph, moves: Sequence[Node], array: Array) -> Array:
+    """What nodes make of elements of any type, one after another."""
+    for node in moves:
+        operator = OPS[node.op]
+        assert isinstance(operator, Mover)
+        array = operator.move(Call.of(graph, node), array)
+    return np.ascontiguousarray(array)
 
 
 def _chosen(q: Quantization, index: Array) -> Quantization | None:

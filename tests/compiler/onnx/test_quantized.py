@@ -95,6 +95,32 @@ def test_filters_keep_their_integers() -> None:
     assert graph.type(str(node.inputs[2])).dtype is DType.INT32
 
 
+@pytest.mark.parametrize("biases", [[1.5, -0.7, 0.2, 3.0], [30, -14, 4, 60]])
+def test_offsets_become_biases_of_filters_that_keep_their_integers(biases: list[float]) -> None:
+    node, rng = helper().make_node, np.random.default_rng(4)
+    known = all(isinstance(bias, float) for bias in biases)
+    nodes = [
+        *conversions("x", "sx", "zx", "x/d"),
+        node("DequantizeLinear", ["w", "sw", "zw"], ["w/d"]),
+        *([] if known else [node("DequantizeLinear", ["b", "sb", "zw"], ["b/d"])]),
+        node("MatMul", ["x/d", "w/d"], ["m"]),
+        node("Add", ["b" if known else "b/d", "m"], ["s"]),
+        *conversions("s", "sy", "zx", "y"),
+    ]
+    constants: dict[str, Array] = {
+        "sx": np.array(0.02, np.float32), "zx": np.array(5, np.int8),
+        "w": rng.integers(-127, 128, (6, 4)).astype(np.int8),
+        "sw": np.array(0.01, np.float32), "zw": np.array(0, np.int8),
+        "b": np.array(biases, np.float32 if known else np.int8),
+        "sb": np.array(0.05, np.float32), "sy": np.array(0.1, np.float32),
+    }  # fmt: skip
+    data = model(nodes, [("x", [1, 5, 6])], ["y"], constants, opset=21)
+    graph = read(data)
+    assert operators(graph) == ["quantize", "fully_connected", "dequantize"]
+    x = rng.standard_normal((1, 5, 6)).astype(np.float32)
+    assert steps_apart(graph, data, x, 0.1) <= 1.01
+
+
 def test_quantized_inputs_have_channels_last() -> None:
     graph = read(converted_network(np.int8, np.int8), Reading())
     assert graph.type("x").shape == (1, 6, 7, 3)
