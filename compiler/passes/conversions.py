@@ -120,28 +120,48 @@ def convert_at_once(graph: Graph) -> None:
 def quantize_early(graph: Graph) -> None:
     """Quantize what operators move or choose, in the place of what they give."""
     for node in reversed(graph.nodes()):
-        afters = results_of(graph, node)
-        types = [graph.type(after.outputs[0]) for after in afters]
-        if types and all(_like(type, types[0]) for type in types) and _gains(graph, node):
+        afters = _movable(graph, node)
+        if afters and _gains(graph, node, graph.type(afters[0].outputs[0])):
             _quantize_before(graph, node, afters)
 
 
-def _gains(graph: Graph, node: Node) -> bool:
-    """Whether a node moves or chooses real numbers, and quantizing them first brings something.
+def _movable(graph: Graph, node: Node) -> list[Node]:
+    """The conversions of a node's results that it could do without if it read integers."""
+    if not (OPS[node.op].moves or node.op in _CHOOSING):
+        return []
+    afters = results_of(graph, node)
+    types = [graph.type(after.outputs[0]) for after in afters]
+    return afters if all(_like(type, types[0]) for type in types) else []
+
+
+def _gains(graph: Graph, node: Node, type: TensorType) -> bool:
+    """Whether it brings something to quantize what a node moves or chooses before it does.
 
     Integers in one operand can be moved as they are, before they are converted. No operator gives
     the graph's inputs, which may yet get the layout of what reads them.
+
+    Args:
+        graph: the graph.
+        node: the node.
+        type: what its results are converted to.
     """
-    if not (OPS[node.op].moves or node.op in _CHOOSING):
-        return False
     reals = _reals(graph, node.inputs)
     computed = [name for name in reals if graph.producer(name) is not None]
-    if not computed:
-        return False
-    if any(source_of(graph, name) is None for name in computed):
+    if any(_only_read_as(graph, name, type) for name in computed):
         return True
+    if not computed or any(source_of(graph, name) is None for name in computed):
+        return False
     joins = OPS[node.op].moves and len(reals) > 1
     return joins or not _pads_exactly(graph, node, computed[0])
+
+
+def _only_read_as(graph: Graph, name: str, type: TensorType) -> bool:
+    """Whether integers of one type are all that becomes of real numbers that are computed."""
+    if source_of(graph, name) is not None or name in graph.outputs:
+        return False
+    readers = graph.consumers(name)
+    conversions = [[node] if _stores(graph, node) else _movable(graph, node) for node in readers]
+    return all(afters and _like(graph.type(afters[0].outputs[0]), type) for afters in conversions)
 
 
 def _reals(graph: Graph, names: Iterable[str | None]) -> list[str]:

@@ -235,6 +235,30 @@ def test_conversions_move_towards_what_computes_the_numbers(
     compared(source, compiled, steps=1)
 
 
+@pytest.mark.parametrize("scales", [(0.02, 0.02), (0.02, 0.03)])
+def test_numbers_are_quantized_before_they_are_moved_only_to_one_scale(
+    scales: Sequence[float],
+) -> None:
+    model = Reals(5)
+    x = model.graph.add_input("x", model.type(SHAPE, 0.015))
+    square, part = model.real("square", [x]), REAL.with_shape((1, 12, 10, 4))
+    for begin, scale in zip((0, 4), scales, strict=True):
+        a = StridedSliceAttributes((0, 0, 0, begin), part.shape, (1, 1, 1, 1))
+        real = model.emit("strided_slice", [square], part, a)
+        type = TensorType(part.shape, model.dtype, Quantization.per_tensor(scale, 3))
+        model.graph.outputs.append(model.emit("quantize", [real], type))
+    fused = run_passes(model.graph, [fusing()])
+    found = sorted(node.op for node in fused.nodes())
+    if scales[0] == scales[1]:
+        assert found == ["square", "strided_slice", "strided_slice"]
+    else:
+        assert found == sorted(node.op for node in model.graph.nodes())
+    inputs = random_inputs(model.graph, 1)
+    wanted, given = evaluate(model.graph, inputs), evaluate(fused, inputs)
+    for name in model.graph.outputs:
+        assert np.abs(wanted[name].astype(int) - given[name].astype(int)).max() <= 1
+
+
 def test_numbers_are_padded_with_what_integers_can_stand_for() -> None:
     model = Reals(5)
     type = TensorType(SHAPE, DType.INT8, Quantization.per_tensor(0.25, 3))
