@@ -212,9 +212,14 @@ def repeated(model: Reals, x: str) -> list[str]:
     return [model.emit("dequantize", [x], REAL)]
 
 
+def doubled(model: Reals, x: str) -> list[str]:
+    """Squares, converted for each of two operators that read them."""
+    return [model.real("square", [x])] * 2
+
+
 @pytest.mark.parametrize("result", [None, 0.02])
 @pytest.mark.parametrize(
-    "append", [moved, joined, halved, pooled(LOWEST), pooled(0.513), clipped, repeated]
+    "append", [moved, joined, halved, pooled(LOWEST), pooled(0.513), clipped, repeated, doubled]
 )
 def test_conversions_move_towards_what_computes_the_numbers(
     append: Callable[[Reals, str], list[str]], result: float | None
