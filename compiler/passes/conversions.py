@@ -114,6 +114,27 @@ def convert_at_once(graph: Graph) -> None:
             graph.update(direct)
 
 
+def drop_returns(graph: Graph) -> None:
+    """Let readers of integers that become another type of 8 bits and return read the first ones."""
+    for node in graph.nodes():
+        between = graph.producer(str(node.inputs[0])) if _stores(graph, node) else None
+        if between is None or not _relabels(graph, between):
+            continue
+        source, (result,) = str(between.inputs[0]), node.outputs
+        if graph.type(source) == graph.type(result) and result not in graph.outputs:
+            graph.replace_uses(result, source)
+
+
+def _relabels(graph: Graph, node: Node) -> bool:
+    """Whether a node turns integers of 8 bits into those of another type for the same numbers."""
+    if not _stores(graph, node):
+        return False
+    before, after = graph.type(str(node.inputs[0])), graph.type(node.outputs[0])
+    return (
+        before.is_quantized and before.dtype in STORED and before.relabelled(after.dtype) == after
+    )
+
+
 # --- operators that move elements --------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from fitzroy.compiler.ops.definition import Call, TypeRuleError
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.conversions import (
     convert_at_once,
+    drop_returns,
     merge_equal,
     move_integers,
     quantize_early,
@@ -70,6 +71,7 @@ class FuseQuantized(Pass):
             else:
                 _compute(graph, node, _COMPUTING | self.more)
         convert_at_once(graph)
+        drop_returns(graph)
         graph.prune()
         return graph
 
@@ -233,7 +235,8 @@ def _filtered(graph: Graph, node: Node, type: TensorType) -> _Form | None:
     data, q = _kernel(*found, before.dtype)
     if q.axis not in (None, OPS[node.op].channel_axis):
         return None
-    if data.dtype == np.uint8 and before.dtype is DType.INT8:
+    if data.dtype == np.uint8 and before.dtype is not DType.UINT8:
+        # Hosts have no kernels for uint8 filters with a scale per channel.
         if not q.is_per_tensor:
             return None
         before = before.relabelled(DType.UINT8)

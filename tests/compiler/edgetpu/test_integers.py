@@ -359,8 +359,8 @@ def test_softmax_gives_results_of_any_larger_scale(scale: float, dtype: DType) -
     compared(source, compiled, steps=1)
 
 
-def filtered(kernel: TensorType, begin: int, dtype: DType) -> Graph:
-    """A convolution by eight of the channels of a dequantized filter, which begin at one."""
+def filtered(kernel: TensorType, begin: int, dtype: DType, count: int = 1) -> Graph:
+    """Convolutions by eight of the channels of a dequantized filter, which begin at one."""
     model = Reals(9)
     model.dtype = dtype
     x = model.graph.add_input("x", model.type(SHAPE, 0.02))
@@ -371,10 +371,12 @@ def filtered(kernel: TensorType, begin: int, dtype: DType) -> Graph:
     part = (8, 3, 3, 8)
     a = StridedSliceAttributes((begin, 0, 0, 0), part, (1, 1, 1, 1))
     weights = model.emit("strided_slice", [weights], REAL.with_shape(part), a)
-    bias = model.rng.normal(size=8).astype(np.float32)
-    operands = [model.emit("dequantize", [x], REAL), weights, model.graph.add_constant("b", bias)]
-    real = model.emit("conv_2d", operands, REAL, ConvAttributes(padding=PaddingScheme.SAME))
-    model.graph.outputs.append(model.emit("quantize", [real], model.type(SHAPE, 0.1)))
+    bias = model.graph.add_constant("b", model.rng.normal(size=8).astype(np.float32))
+    for _ in range(count):
+        operands = [model.emit("dequantize", [x], REAL), weights, bias]
+        real = model.emit("conv_2d", operands, REAL, ConvAttributes(padding=PaddingScheme.SAME))
+        x = model.emit("quantize", [real], model.type(SHAPE, 0.1))
+    model.graph.outputs.append(x)
     verify(model.graph)
     return model.graph
 
@@ -396,6 +398,16 @@ def test_filters_may_have_zero_points_and_be_parts_of_others(
     compiled = compile_edgetpu(source, costs=None)
     assert not on_host(compiled)
     compared(source, compiled, steps=1)
+
+
+def test_activations_between_filters_with_zero_points_keep_their_type() -> None:
+    kernel = TensorType((16, 3, 3, 8), DType.INT8, Quantization.per_tensor(0.01, 9))
+    source = Source.of(filtered(kernel, 5, DType.INT8, count=3))
+    found = [node.op for node in run_passes(source.graph, [fusing()]).nodes()]
+    assert found == ["quantize", *["conv_2d"] * 3, "quantize"]
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=2)
 
 
 def test_parts_of_real_numbers_are_stored_wherever_integers_are_made_of_them() -> None:
