@@ -264,6 +264,18 @@ def test_numbers_are_quantized_before_they_are_moved_only_to_one_scale(
         assert np.abs(wanted[name].astype(int) - given[name].astype(int)).max() <= 1
 
 
+def test_conversions_to_a_scale_for_every_channel_stay_where_they_are() -> None:
+    model = Reals(5)
+    x = model.graph.add_input("x", model.type(SHAPE, 0.015))
+    shape, perm = (1, 8, 12, 10), (0, 3, 1, 2)
+    square = model.real("square", [x])
+    real = model.emit("transpose", [square], REAL.with_shape(shape), TransposeAttributes(perm))
+    q = Quantization(tuple((np.arange(8) + 1.0) / 100), (0,) * 8, 1)
+    model.graph.outputs.append(model.emit("quantize", [real], TensorType(shape, model.dtype, q)))
+    fused = run_passes(model.graph, [fusing()])
+    assert [node.op for node in fused.nodes()] == [node.op for node in model.graph.nodes()]
+
+
 def test_numbers_are_padded_with_what_integers_can_stand_for() -> None:
     model = Reals(5)
     type = TensorType(SHAPE, DType.INT8, Quantization.per_tensor(0.25, 3))
