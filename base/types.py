@@ -177,6 +177,12 @@ class TensorType:
         """Whether elements are integers that stand for real numbers."""
         return self.quantization is not None
 
+    @property
+    def is_eight_bit(self) -> bool:
+        """Whether elements are integers of 8 bits that stand for real numbers by one scale."""
+        q = self.quantization
+        return q is not None and q.is_per_tensor and self.dtype in (DType.INT8, DType.UINT8)
+
     def fault(self) -> str:
         """What is wrong with the quantization; empty if nothing is, or there is none."""
         if self.quantization is None:

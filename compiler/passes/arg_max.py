@@ -58,9 +58,7 @@ def _is_of_channels(graph: Graph, node: Node) -> bool:
         and type.shape[0] == 1
         and a.axis == _IMAGE - 1
         and 1 < type.shape[3] <= LEVELS
-        and type.dtype in (DType.INT8, DType.UINT8)
-        and type.quantization is not None
-        and type.quantization.is_per_tensor
+        and type.is_eight_bit
     )
 
 

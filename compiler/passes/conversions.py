@@ -19,9 +19,6 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import PadAttributes
 from fitzroy.hw_models import numerics
 
-_STORED = (DType.INT8, DType.UINT8)
-"""Element types of the integers that stand for real numbers."""
-
 _CHOOSING = ("clamp", "maximum", "minimum")
 """Operators that give one of their operands or a bound, element by element."""
 
@@ -35,7 +32,7 @@ def source_of(graph: Graph, name: str | None) -> str | None:
     if node is None or node.op != "dequantize":
         return None
     source = str(node.inputs[0])
-    return source if _is_stored(graph.type(source)) else None
+    return source if graph.type(source).is_eight_bit else None
 
 
 def results_of(graph: Graph, node: Node) -> list[Node]:
@@ -51,13 +48,7 @@ def results_of(graph: Graph, node: Node) -> list[Node]:
 
 def _stores(graph: Graph, node: Node) -> bool:
     """Whether a node turns a value into integers of 8 bits with one scale."""
-    return node.op == "quantize" and _is_stored(graph.type(node.outputs[0]))
-
-
-def _is_stored(type: TensorType) -> bool:
-    """Whether a type has integers of 8 bits that stand for real numbers by one scale."""
-    q = type.quantization
-    return q is not None and q.is_per_tensor and type.dtype in _STORED
+    return node.op == "quantize" and graph.type(node.outputs[0]).is_eight_bit
 
 
 def _like(first: TensorType, second: TensorType) -> bool:
@@ -134,7 +125,7 @@ def _relabels(graph: Graph, node: Node) -> bool:
     if not _stores(graph, node):
         return False
     before, after = graph.type(str(node.inputs[0])), graph.type(node.outputs[0])
-    return _is_stored(before) and before.relabelled(after.dtype) == after
+    return before.is_eight_bit and before.relabelled(after.dtype) == after
 
 
 # --- operators that move elements --------------------------------------------------------------

@@ -77,12 +77,6 @@ def refused(call: Call, what: str, advice: str = "") -> Reject:
     return Reject(LOWERING, f"{call.node.spelled} {call.node.name!r} {what}", advice or hint(call))
 
 
-def is_stored(type: TensorType) -> bool:
-    """Whether values of a type are quantized to 8 bits with one scale, as the chip stores them."""
-    quantization = type.quantization
-    return quantization is not None and quantization.is_per_tensor and type.dtype in EIGHT_BITS
-
-
 def is_wide(type: TensorType) -> bool:
     """Whether values of a type are quantized to 16 bits."""
     return type.is_quantized and type.dtype is DType.INT16

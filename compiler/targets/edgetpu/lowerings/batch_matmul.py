@@ -16,7 +16,7 @@ from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored, refused, requires
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
@@ -63,7 +63,7 @@ def _matrices(call: Call) -> Iterator[Reject]:
     """The second operand is one matrix that is known, or there is a computed one for each first."""
     attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
     for value in (call.operand(0), right):
-        if value.is_constant and not is_stored(value.type):
+        if value.is_constant and not value.type.is_eight_bit:
             yield refused(call, f"with {value.type}, not quantized with one scale")
     if right.data is None:
         yield from _computed(call)

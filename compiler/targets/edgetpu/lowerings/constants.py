@@ -17,7 +17,6 @@ from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, ful
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import send
-from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
@@ -183,7 +182,7 @@ def with_constants_in_memory(legalizer: Legalizer, call: Call) -> bool:
     values = [value for value in call.inputs if value is not None]
     found = [value for value in values if value.is_constant]
     if call.node.op != "concatenation":
-        known = len(found) == len(values) and is_stored(values[0].type)
+        known = len(found) == len(values) and values[0].type.is_eight_bit
         found = found[:1] if known else []
     if not found:
         return False

@@ -16,7 +16,6 @@ from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.elementwise import LookupAttributes
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.reference import evaluate
-from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import fitted
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
 from fitzroy.hw_models.numerics import Arithmetic
@@ -70,13 +69,13 @@ def _computed(graph: Graph, node: Node) -> set[str]:
 def _region(graph: Graph, last: Node) -> _Region | None:
     """The operators that end with a node and are a function of one element; None if none are."""
     results = [graph.type(name) for name in last.outputs]
-    if not OPS[last.op].elementwise or not all(map(is_stored, results)):
+    if not OPS[last.op].elementwise or not all(type.is_eight_bit for type in results):
         return None
     nodes, sources, left = [last], set[str](), _computed(graph, last)
     while left:
         name = left.pop()
         node = graph.producer(name)
-        if is_stored(graph.type(name)):
+        if graph.type(name).is_eight_bit:
             sources.add(name)
         elif node is None or not OPS[node.op].elementwise or len(nodes) == _MOST_NODES:
             return None

@@ -48,7 +48,7 @@ def _opaque_hint() -> str:
 
 def has_quantized_activations(graph: Graph) -> bool:
     """Whether operators of a graph compute with numbers of 8 bits."""
-    return any(map(conditions.is_stored, _activations(graph)))
+    return any(type.is_eight_bit for type in _activations(graph))
 
 
 def has_wide_activations(graph: Graph) -> bool:

@@ -25,7 +25,7 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
 )
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.layers.conditions import is_stored, refused, requires
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     Pointwise,
@@ -72,8 +72,8 @@ def changes_bytes(call: Call, advice: str) -> Iterator[Reject]:
         call: an operator that moves elements.
         advice: what to do about it.
     """
-    stored = [value for value in call.outputs if is_stored(value.type)]
-    for value in stored if is_stored(call.type()) else ():
+    stored = [value for value in call.outputs if value.type.is_eight_bit]
+    for value in stored if call.type().is_eight_bit else ():
         if not keeps_bytes(call.type(), value.type):
             yield refused(call, f"changes the quantization to {value.type}", advice)
 

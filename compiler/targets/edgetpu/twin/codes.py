@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
@@ -48,13 +48,6 @@ ANY = Activation.NONE.bounds
 
 _LANES = 4096
 """Elements of the innermost loop that make its overhead small."""
-
-
-def is_coded(type: TensorType) -> bool:
-    """Whether elements of a tensor have codes: 8 bits, with one scale for all."""
-    quantization = type.quantization
-    eight = type.dtype in (DType.INT8, DType.UINT8)
-    return eight and quantization is not None and quantization.is_per_tensor
 
 
 def span(type: TensorType) -> tuple[int, int]:

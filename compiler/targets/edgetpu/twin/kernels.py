@@ -9,7 +9,7 @@ import numpy as np
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.twin import elementwise, filters, places
-from fitzroy.compiler.targets.edgetpu.twin.codes import Kernel, Single, is_coded
+from fitzroy.compiler.targets.edgetpu.twin.codes import Kernel, Single
 from fitzroy.compiler.targets.edgetpu.twin.semantics import OPERATORS, Operator
 
 Preparation = Callable[[Call], Single | None]
@@ -75,9 +75,9 @@ def kernel_of(
     """
     op = call.node.op
     computed = [value for value in call.inputs if value and value.data is None]
-    if not computed or not all(is_coded(value.type) for value in (*computed, *call.outputs)):
+    if not computed or not all(value.type.is_eight_bit for value in (*computed, *call.outputs)):
         return None
-    if op in _MIXED and not all(is_coded(value.type) for value in call.inputs if value):
+    if op in _MIXED and not all(value.type.is_eight_bit for value in call.inputs if value):
         return None
     if op in _MOVED:
         return places.moved(call) if call.operand(0).data is None else None
