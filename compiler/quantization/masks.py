@@ -66,7 +66,7 @@ def with_bounded_masks(graph: Graph, statistics: Mapping[str, Statistics]) -> Gr
         statistics: of its activations.
     """
     result, changed = graph.copy(), False
-    for found in _masks(graph):
+    for found in _known(graph, statistics):
         least = _least(found, statistics)
         if found.node.op == "add":
             least -= statistics[found.scores].extrema[1]
@@ -79,13 +79,25 @@ def unseen(graph: Graph, statistics: Mapping[str, Statistics]) -> dict[str, Rang
 
     There is no bound above, which a range has as its second number.
     """
-    least = {name: _lowest_row(statistics[name]) - _UNSEEN for name in _seen(graph)}
-    least.update((found.result, _least(found, statistics)) for found in _masks(graph))
+    least = {
+        name: _lowest_row(statistics[name]) - _UNSEEN for name in _seen(graph) if name in statistics
+    }
+    for found in _known(graph, statistics):
+        least[found.result] = _least(found, statistics)
     return {
         name: (bound, -np.inf)
         for name, bound in least.items()
         if bound > statistics[name].extrema[0]
     }
+
+
+def _known(graph: Graph, statistics: Mapping[str, Statistics]) -> list[_Mask]:
+    """All nodes that mask scores by a constant, but for tensors without elements."""
+    return [
+        found
+        for found in _masks(graph)
+        if found.scores in statistics and found.result in statistics
+    ]
 
 
 def _least(found: _Mask, statistics: Mapping[str, Statistics]) -> float:

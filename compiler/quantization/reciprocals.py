@@ -50,6 +50,7 @@ def _is_suitable(graph: Graph, node: Node, ranges: Mapping[str, Range]) -> bool:
     dividend, divisor = (graph.value(str(name)) for name in node.inputs)
     if divisor.is_constant or (dividend.is_constant and dividend.type.size == 1):
         return False
-    low, high = ranges[divisor.name]
+    # Tensors without elements have no range.
+    low, high = ranges.get(divisor.name, (0.0, 0.0))
     small, large = sorted((abs(low), abs(high)))
     return low * high > 0 and large <= _WIDEST * small

@@ -497,6 +497,22 @@ def test_masks_leave_the_steps_to_what_counts(op: str, number: float) -> None:
     assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 25
 
 
+def test_quotients_and_masks_of_nothing_stay() -> None:
+    graph = Graph("nothing")
+    x, y = (graph.add_input(name, real(0, 8)) for name in "xy")
+    z = graph.add_input("z", real(2, 8))
+    mask = graph.add_constant("mask", np.full((1, 8), -1e9, np.float32))
+    (quotient,) = apply(graph, "div", (x, y))
+    (shares,) = apply(graph, "softmax", apply(graph, "add", (quotient, mask)))
+    graph.outputs = [shares, *apply(graph, "add", (z, z))]
+    samples: list[Sample] = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        samples.append({"x": normal(rng, 0, 8), "y": normal(rng, 0, 8), "z": normal(rng, 2, 8)})
+    result = quantize_model(graph, samples, PLAIN)
+    assert [node.op for node in result.graph.nodes()].count("div") == 1
+
+
 @pytest.mark.parametrize(("op", "number"), [("maximum", -1e38), ("minimum", 1e38)])
 def test_numbers_that_are_never_chosen_take_no_steps(op: str, number: float) -> None:
     graph = Graph("bounded")
