@@ -18,7 +18,6 @@ from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.partition import diagnose
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
@@ -82,7 +81,6 @@ def test_the_edge_tpu_gives_every_reason() -> None:
     [
         ("conv_2d", ((1, 8, 8, 4), (4, 3, 3, 4), (1, 6, 6, 4)), ConvAttributes()),
         ("depthwise_conv_2d", ((1, 8, 8, 4), (1, 3, 3, 4), (1, 6, 6, 4)), ConvAttributes()),
-        ("fully_connected", ((1, 8), (4, 8), (1, 4)), FullyConnectedAttributes()),
         (
             "transpose_conv",
             ((1, 4, 4, 4), (4, 2, 2, 4), (1, 5, 5, 4)),
