@@ -13,6 +13,9 @@ from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Attributes, Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.canonicalize import FoldConstants
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.lowerings.tables import as_tables
 
@@ -116,6 +119,16 @@ def test_functions_of_two_values_are_not_looked_up() -> None:
     model.graph.outputs.append(model.emit("quantize", [power], model.type(SHAPE, 0.02)))
     verify(model.graph)
     assert as_tables(model.graph).graph is model.graph
+
+
+def test_functions_that_differ_from_element_to_element_are_not_looked_up() -> None:
+    def beyond(model: Functions, x: str) -> str:
+        grid = model.graph.add_constant("grid", np.arange(np.prod(SHAPE), dtype=np.float32))
+        grid = model.emit("reshape", [grid], REAL, ReshapeAttributes(SHAPE))
+        return model.binary("mul", model.unary("exp", x), grid)
+
+    graph = run_passes(between_conversions(beyond), [FoldConstants()])
+    assert as_tables(graph).graph is graph
 
 
 def test_functions_without_a_table_stay_on_the_host() -> None:

@@ -94,7 +94,7 @@ def _is_function(graph: Graph, region: _Region) -> bool:
     nodes, shape = region.nodes, graph.type(region.result).shape
     for name in {name for node in nodes for name in (*node.inputs, *node.outputs) if name}:
         value = graph.value(name)
-        if value.type.shape != shape and not (value.is_constant and value.type.size == 1):
+        if value.type.size != 1 if value.is_constant else value.type.shape != shape:
             return False
     inner = {name for node in nodes for name in node.outputs} - {region.result}
     readers = [node for name in inner for node in graph.consumers(name)]
