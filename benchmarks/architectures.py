@@ -219,7 +219,8 @@ def _written(name: str, **more: Any) -> Callable[[int], Any]:
 
 _YOLO = (
     "yolov5n", "yolov5s", "yolov8n", "yolov8s", "yolov8n-seg", "yolov8s-seg", "yolov8n-pose",
-    "yolov8s-pose", "yolov9t", "yolov10n", "yolo11n", "yolo11s", "yolo12n", "yolo26n",
+    "yolov8s-pose", "yolov9t", "yolov10n", "yolo11n", "yolo11s", "yolo11n-seg", "yolo11n-pose",
+    "yolo12n", "yolo26n",
 )  # fmt: skip
 
 _LITE = (("lite0", 320), ("lite1", 384), ("lite2", 448), ("lite3", 512))
