@@ -68,7 +68,7 @@ def expected(data: bytes, feeds: Mapping[str, Array]) -> list[Array]:
 
 def executed(data: bytes, feeds: Mapping[str, Array]) -> list[Array]:
     """What ONNX Runtime makes of a model, operator by operator."""
-    need("onnxruntime", "onnx")
+    need("onnxruntime", "dev")
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
