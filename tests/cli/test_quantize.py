@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
@@ -96,6 +98,26 @@ def test_litert_agrees_with_the_verb(
         runner.invoke()
         runs.append(runner.get_tensor(runner.get_output_details()[0]["index"]))
     np.testing.assert_allclose(runs[1], runs[0], atol=0.02)
+
+
+def test_compile_tells_of_outputs_that_8_bits_hold_badly(
+    fitzroy: Run, model: str, pictures: str, tmp_path: Path
+) -> None:
+    graph = Graph("cancelled")
+    type = TensorType((1, 16, 16, 3), F32)
+    name = graph.add_input("picture", type)
+    # In steps of 1000 / 255, nothing is left of pixels from 0 to 1.
+    for op in ("add", "sub"):
+        much = graph.add_constant("much", np.array([1000], np.float32))
+        name = graph.emit(op, [name, much], type, ActivationAttributes(), stem=op)
+    graph.outputs = [name]
+    path = tmp_path / "cancelled.tflite"
+    path.write_bytes(write_model(export_model(graph)))
+    result = fitzroy("compile", str(path), "--calibrate", pictures)
+    assert result.code == 0, result.err
+    assert re.search(r"output 'sub' has -?\d+\.\d dB of signal to noise on 2 samples", result.err)
+    assert "--report q.html" in result.err
+    assert "signal to noise" not in fitzroy("compile", model, "--calibrate", pictures).err
 
 
 def test_compile_quantizes_first(fitzroy: Run, model: str, pictures: str, tmp_path: Path) -> None:

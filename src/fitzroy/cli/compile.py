@@ -332,13 +332,17 @@ def _refuse_calibration(cases: Cases) -> None:
             )
 
 
+_MEASURED = 2
+"""Samples on which a quantized model is compared with the float32 model."""
+
+
 def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOptions) -> Graph:
     """The model of a request, quantized.
 
     Raises:
         UsageError: several models, or samples that do not suit.
     """
-    from fitzroy.cli.quantize import quantized_model, warn_of_floats
+    from fitzroy.cli.quantize import measured, quantized_model, warn_of_floats, warn_of_noise
     from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 
     if len(request.models) > 1:
@@ -347,8 +351,13 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOp
             hint="quantize each with fitzroy quantize first",
         )
     with terminal.working("quantizing") as progress:
-        result, _ = quantized_model(request.models[0], request.how, cases, progress, heads)
+        result, samples = quantized_model(request.models[0], request.how, cases, progress, heads)
+        few = samples[:: -(-len(samples) // _MEASURED)]
+        # How many objects agree says more of a detector than numbers do, and takes more of them.
+        comparison = None if heads.detections else measured(result, few, progress)
     warn_of_floats(terminal, result)
+    if comparison is not None:
+        warn_of_noise(terminal, comparison, request.models[0])
     return with_best_classes(result.graph)
 
 

@@ -344,6 +344,24 @@ def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
         terminal.warn(f"{note.where}: {note.what}", [note.reason, f"hint: {note.hint}"])
 
 
+_NOISY = 10.0
+"""Decibels below which an output may be of little use: an error of a third of the signal."""
+
+
+def warn_of_noise(terminal: Terminal, comparison: Comparison, model: str) -> None:
+    """Say which outputs of a quantized model are far from those of the float32 model."""
+    for name, difference in comparison.outputs.items():
+        if difference.decibels < _NOISY:
+            samples = count(len(comparison.samples), "sample")
+            terminal.warn(
+                f"output {name!r} has {difference.decibels:.1f} dB of signal to noise on {samples}",
+                [
+                    "8 bits hold something before it badly, or samples are few",
+                    f"hint: see what with fitzroy quantize {model} --calibrate … --report q.html",
+                ],
+            )
+
+
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     from fitzroy.cli.describe import signature_rows
 
