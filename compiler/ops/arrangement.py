@@ -385,6 +385,8 @@ class MatrixDiag(Mover):
     """Rows as the diagonals of square matrices that are zero elsewhere."""
 
     name = "matrix_diag"
+    # The zeros are no elements of the operand.
+    moves = False
     tflite = ("MATRIX_DIAG",)
     table = "MatrixDiagOptions"
 

@@ -179,10 +179,12 @@ def _plain(graph: Graph, node: Node, type: TensorType) -> _Form | None:
     if not computed:
         return None
     dtype, tolerance = computed[0].dtype, _tolerance(node.op, computed[0], type)
+    if any(other.dtype is not dtype for other in computed):
+        return None
     for index, name in enumerate(node.inputs):
         if inputs[index] is None and name is not None:
             inputs[index] = operand_of(graph, name, dtype, tolerance)
-    return None if None in inputs else _Form(tuple(inputs), type)
+    return None if None in inputs else _Form(tuple(inputs), type.relabelled(dtype))
 
 
 def _tolerance(op: str, operand: TensorType, result: TensorType) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.quantization.rules import is_real
 from fitzroy.compiler.quantization.statistics import Range, Statistics
 
@@ -24,8 +25,9 @@ less than a step of 1/256."""
 _FINITE = np.float32(-1e9)
 """What takes the place of smaller numbers, whose squares float32 does not hold."""
 
-_FAR = -1000.0
-"""A number so far below all scores that it does not matter whether it is added or chosen."""
+_FAR = 64.0
+"""How many times as far below zero a number is of which it does not matter whether it is added to
+scores or chosen instead."""
 
 _MOVING = ("reshape", "transpose")
 _PLAIN = (ActivationAttributes(), NO_ATTRIBUTES)
@@ -40,20 +42,22 @@ class _Mask:
         scores: what is masked.
         constant: what is added, or chosen.
         result: the operand of the softmax, which has the elements of the node's result.
+        unseen: how far below the largest element of a row others do not count.
     """
 
     node: Node
     scores: str
     constant: str
     result: str
+    unseen: float
 
 
 def with_finite_masks(graph: Graph) -> None:
     """Let masks have finite numbers; choices by known conditions become sums."""
-    for result in _seen(graph):
+    for result, reach in _seen(graph):
         node = _masking(graph, result)
         if node is not None and node.op == "select":
-            _add(graph, node)
+            _add(graph, node, -_FAR * reach)
     for found in _masks(graph):
         _limit(graph, found, _FINITE)
 
@@ -80,7 +84,9 @@ def unseen(graph: Graph, statistics: Mapping[str, Statistics]) -> dict[str, Rang
     There is no bound above, which a range has as its second number.
     """
     least = {
-        name: _lowest_row(statistics[name]) - _UNSEEN for name in _seen(graph) if name in statistics
+        name: _lowest_row(statistics[name]) - reach
+        for name, reach in _seen(graph)
+        if name in statistics
     }
     for found in _known(graph, statistics):
         least[found.result] = _least(found, statistics)
@@ -103,7 +109,7 @@ def _known(graph: Graph, statistics: Mapping[str, Statistics]) -> list[_Mask]:
 def _least(found: _Mask, statistics: Mapping[str, Statistics]) -> float:
     """The least element that may count: rows that are masked as a whole say nothing about it."""
     low = statistics[found.scores].extrema[0]
-    return max(_lowest_row(statistics[found.result]), low) - _UNSEEN
+    return max(_lowest_row(statistics[found.result]), low) - found.unseen
 
 
 def _lowest_row(statistics: Statistics) -> float:
@@ -111,12 +117,15 @@ def _lowest_row(statistics: Statistics) -> float:
     return float(statistics.rows.max(axis=1).min())
 
 
-def _seen(graph: Graph) -> Iterator[str]:
-    """Operands of softmaxes that nothing else reads."""
+def _seen(graph: Graph) -> Iterator[tuple[str, float]]:
+    """Operands of softmaxes that nothing else reads, and how far below others do not count."""
     for node in graph.nodes():
-        name = str(node.inputs[0]) if node.op == "softmax" else ""
-        if name and is_real(graph, name) and _is_single(graph, name):
-            yield name
+        a = node.attributes
+        if not isinstance(a, SoftmaxAttributes) or a.beta <= 0:
+            continue
+        name = str(node.inputs[0])
+        if is_real(graph, name) and _is_single(graph, name):
+            yield name, _UNSEEN / a.beta
 
 
 def _is_single(graph: Graph, name: str) -> bool:
@@ -135,7 +144,7 @@ def _masking(graph: Graph, name: str) -> Node | None:
 def _masks(graph: Graph) -> list[_Mask]:
     """All nodes that mask scores by a constant."""
     found = []
-    for result in _seen(graph):
+    for result, reach in _seen(graph):
         node = _masking(graph, result)
         if node is None or node.op not in ("add", "select"):
             continue
@@ -143,7 +152,7 @@ def _masks(graph: Graph) -> list[_Mask]:
         constants = [name for name in names if graph.value(name).is_constant]
         scores = [name for name in names if name not in constants]
         if len(constants) == len(scores) == 1 and node.attributes in _PLAIN:
-            found.append(_Mask(node, scores[0], constants[0], result))
+            found.append(_Mask(node, scores[0], constants[0], result, reach))
     return found
 
 
@@ -159,13 +168,22 @@ def _limit(graph: Graph, found: _Mask, least: np.float32) -> bool:
     return True
 
 
-def _add(graph: Graph, node: Node) -> None:
-    """Add a mask instead of choosing between scores and a number, if it is known where."""
+def _add(graph: Graph, node: Node, most: float) -> None:
+    """Add a mask instead of choosing between scores and a number, if it is known where.
+
+    Args:
+        graph: the graph.
+        node: the choice.
+        most: the largest number of which it does not matter.
+    """
     condition, first, second = (graph.value(str(name)) for name in node.inputs)
     scores, number = (second, first) if first.is_constant else (first, second)
     if condition.data is None or number.data is None or scores.is_constant:
         return
-    if number.data.size != 1 or number.data.max() > _FAR:
+    if number.data.size != 1 or number.data.max() > most:
+        return
+    shapes = condition.type.shape, scores.type.shape
+    if np.broadcast_shapes(*shapes) != graph.type(node.outputs[0]).shape:
         return
     masked = condition.data if number is first else ~condition.data
     added = np.where(masked, number.data.reshape(()), 0).astype(np.float32)

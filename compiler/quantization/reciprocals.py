@@ -21,6 +21,9 @@ from fitzroy.compiler.quantization.statistics import Range
 _WIDEST = 16.0
 """The largest divisor in smallest ones: either step is then 1/16 of a number at most."""
 
+_LEAST = 1e-9
+"""The least divisor: float32 holds the square of its reciprocal, which statistics take."""
+
 
 def with_reciprocals(graph: Graph, ranges: Mapping[str, Range]) -> Graph:
     """Multiply by reciprocals instead of dividing, where 8 bits hold these well.
@@ -53,4 +56,4 @@ def _is_suitable(graph: Graph, node: Node, ranges: Mapping[str, Range]) -> bool:
     # Tensors without elements have no range.
     low, high = ranges.get(divisor.name, (0.0, 0.0))
     small, large = sorted((abs(low), abs(high)))
-    return low * high > 0 and large <= _WIDEST * small
+    return low * high > 0 and small >= _LEAST and large <= _WIDEST * small

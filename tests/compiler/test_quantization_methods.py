@@ -19,6 +19,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -457,7 +458,7 @@ def test_quotients_by_similar_numbers_become_products(bounds: tuple[float, float
     assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 30
 
 
-@pytest.mark.parametrize("bounds", [(0.01, 2.0), (-1.0, 2.0)])
+@pytest.mark.parametrize("bounds", [(0.01, 2.0), (-1.0, 2.0), (1e-25, 2e-25)])
 def test_quotients_by_other_numbers_stay(bounds: tuple[float, float]) -> None:
     result = quantize_model(*_normalized(*bounds), PLAIN)
     operators = [node.op for node in result.graph.nodes()]
@@ -481,6 +482,33 @@ def _masked(op: str, number: float) -> Graph:
     (shares,) = apply(graph, "softmax", (scores,))
     graph.outputs = apply(graph, "batch_matmul", (shares, x), BatchMatMulAttributes())
     return graph
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.05])
+def test_ranges_hold_what_counts_in_a_softmax_of_any_factor(beta: float) -> None:
+    graph = Graph("tempered")
+    graph.add_input("x", real(1, 64, 16))
+    (twice,) = apply(graph, "add", ("x", "x"))
+    graph.outputs = apply(graph, "softmax", (twice,), SoftmaxAttributes(beta))
+    samples: list[Sample] = [
+        {"x": normal(np.random.default_rng(seed), 1, 64, 16) / np.float32(beta)}
+        for seed in range(4)
+    ]
+    result = quantize_model(graph, samples, PLAIN)
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].largest < 0.03
+
+
+def test_choices_that_add_an_axis_stay() -> None:
+    graph = Graph("wider")
+    x = graph.add_input("x", real(4, 16, 16))
+    (twice,) = apply(graph, "add", (x, x))
+    hidden = graph.add_constant("hidden", np.triu(np.ones((16, 16), np.bool_), 1))
+    number = graph.add_constant("number", np.full((1, 1, 1, 1), -1e9, np.float32))
+    (chosen,) = apply(graph, "select", (hidden, number, twice))
+    graph.outputs = apply(graph, "softmax", (chosen,))
+    samples: list[Sample] = [{"x": normal(np.random.default_rng(n), 4, 16, 16)} for n in range(4)]
+    result = quantize_model(graph, samples, PLAIN)
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 20
 
 
 @pytest.mark.parametrize("number", [-1e4, -1e9, float(np.finfo(np.float32).min), -math.inf])

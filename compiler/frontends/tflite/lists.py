@@ -34,7 +34,8 @@ def joined(graph: Graph) -> None:
     read: dict[str, list[_Part]] = {}
     for node in graph.nodes():
         parts = _parts(graph, node, made)
-        if parts is None:
+        if not parts:
+            # It computes its rows, or has none.
             continue
         read[node.name] = parts
         if _keeps(graph, node):

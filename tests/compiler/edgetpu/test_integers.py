@@ -371,6 +371,34 @@ def test_softmax_gives_results_of_any_larger_scale(scale: float, dtype: DType) -
     compared(source, compiled, steps=1)
 
 
+@pytest.mark.parametrize("op", ["add", "mul", "softmax", "tanh"])
+@pytest.mark.parametrize("before", [DType.INT8, DType.UINT8])
+def test_results_may_be_integers_of_the_other_type(op: str, before: DType) -> None:
+    after = DType.UINT8 if before is DType.INT8 else DType.INT8
+    model = Reals(9)
+    model.dtype = before
+    x = model.graph.add_input("x", model.type(SHAPE, 0.02))
+    real = model.emit("dequantize", [x], REAL)
+    operands = [real, real] if op in ("add", "mul") else [real]
+    attributes = {"softmax": SoftmaxAttributes(), "tanh": NO_ATTRIBUTES}
+    real = model.emit(op, operands, REAL, attributes.get(op, ActivationAttributes()))
+    q = Quantization.per_tensor(1 / 64, after.limits[0] + 100)
+    model.graph.outputs.append(model.emit("quantize", [real], TensorType(SHAPE, after, q)))
+    source = Source.of(model.graph)
+    compared(source, compile_edgetpu(source, costs=None), steps=1)
+
+
+def test_matrices_with_zeros_beside_a_diagonal_stay_real() -> None:
+    model = Reals(10)
+    row, square = REAL.with_shape((4, 6)), REAL.with_shape((4, 6, 6))
+    x = model.graph.add_input("x", model.type(row.shape, 0.02))
+    real = model.emit("tanh", [model.emit("dequantize", [x], row)], row)
+    real = model.emit("matrix_diag", [real], square)
+    model.graph.outputs.append(model.emit("quantize", [real], model.type(square.shape, 0.02)))
+    fused = run_passes(model.graph, [fusing()])
+    assert "matrix_diag" in [node.op for node in fused.nodes()]
+
+
 def filtered(kernel: TensorType, begin: int, dtype: DType, count: int = 1) -> Graph:
     """Convolutions by eight of the channels of a dequantized filter, which begin at one."""
     model = Reals(9)

@@ -7,6 +7,7 @@ a clamp, and SELU a choice. In between are real numbers and conditions. As both 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,9 @@ def as_tables(graph: Graph) -> Rewritten:
         graph: the graph; it stays as it is, and is the result if it has no such functions, or none
             that has a table.
     """
-    regions = [region for node in graph.nodes() if (region := _region(graph, node)) is not None]
+    order = {node.name: number for number, node in enumerate(graph.nodes())}
+    found = (_region(graph, node, order) for node in graph.nodes())
+    regions = [region for region in found if region is not None]
     return _Tables.applied(graph, [region for region in regions if _has_table(graph, region)])
 
 
@@ -66,25 +69,33 @@ def _computed(graph: Graph, node: Node) -> set[str]:
     return {name for name in node.inputs if name and not graph.value(name).is_constant}
 
 
-def _region(graph: Graph, last: Node) -> _Region | None:
-    """The operators that end with a node and are a function of one element; None if none are."""
+def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | None:
+    """The operators that end with a node and are a function of one element; None if none are.
+
+    Args:
+        graph: the graph.
+        last: the node.
+        order: the number of each node.
+    """
     results = [graph.type(name) for name in last.outputs]
     if not OPS[last.op].elementwise or not all(type.is_eight_bit for type in results):
         return None
-    nodes, sources, left = [last], set[str](), _computed(graph, last)
+    nodes, sources, left = {last.name: last}, set[str](), _computed(graph, last)
     while left:
         name = left.pop()
         node = graph.producer(name)
         if graph.type(name).is_eight_bit:
             sources.add(name)
-        elif node is None or not OPS[node.op].elementwise or len(nodes) == _MOST_NODES:
+        elif node is None or not OPS[node.op].elementwise:
             return None
-        elif node not in nodes:
-            nodes.append(node)
+        elif node.name not in nodes:
+            nodes[node.name] = node
             left |= _computed(graph, node)
+        if len(nodes) > _MOST_NODES:
+            return None
     if len(nodes) == 1 or len(sources) != 1:
         return None
-    ordered = tuple(node for node in graph.nodes() if node in nodes)
+    ordered = tuple(sorted(nodes.values(), key=lambda node: order[node.name]))
     region = _Region(ordered, sources.pop(), last.outputs[0])
     return region if _is_function(graph, region) else None
 
