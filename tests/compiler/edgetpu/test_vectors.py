@@ -7,11 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, Model, differing_bytes, findings, program
+from tests.compiler.edgetpu_models import (
+    ORDERS,
+    Model,
+    differing_bytes,
+    findings,
+    program,
+    random_inputs,
+)
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
@@ -30,6 +39,8 @@ from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Vector
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.linker.packages.darwinn import link
 
@@ -396,3 +407,18 @@ def test_the_same_elements_are_moved_to_an_image_once() -> None:
     assert not layers[ToVector]
     assert not differences(model.graph)
     assert not findings(program(model.graph))
+
+
+def test_vectors_whose_instructions_take_several_chunks_leave_the_chip() -> None:
+    """The host takes all that a descriptor is about before it sends another chunk."""
+    graph, scale = Graph("long"), Quantization.per_tensor(0.05, 3)
+    type = TensorType((1, 160_003), DType.INT8, scale)
+    graph.outputs = [graph.emit("abs", [graph.add_input("x", type)], type)]
+    compiled = compile_edgetpu(Source.of(graph), costs=None)
+    inputs = random_inputs(graph, 1)
+    with (
+        Interpreter(compiled.data, device="sim") as chip,
+        Interpreter(compiled.data, device=TwinDevice(graph)) as twin,
+    ):
+        found, expected = chip.run(inputs), twin.run(inputs)
+    assert np.array_equal(found["abs"], expected["abs"])

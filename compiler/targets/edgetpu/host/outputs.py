@@ -7,10 +7,11 @@ it to the host. Pieces that are no whole units of 8 bytes go through the scalar 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fitzroy.compiler.targets.edgetpu.host.inputs import SPREAD_ROWS
 from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, Destination, relay
-from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.instructions.builder import CHUNK_BUNDLES, Builder
 from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT, to_host
 from fitzroy.compiler.targets.edgetpu.kernels.queues import (
     Sending,
@@ -89,9 +90,16 @@ def collect(
 
 _BLOCK_BUNDLES = 12
 
+_MOST_BLOCKS = (CHUNK_BUNDLES // _BLOCK_BUNDLES - TILES) // TILES * TILES
+"""Blocks of a portion: instructions that send them, and what is around these, fit a chunk."""
+
 
 def send_vector(builder: Builder, vector: Vector, destination: Destination) -> None:
-    """Send a vector to the host."""
+    """Send a vector to the host.
+
+    The host takes all that a descriptor is about before it sends another chunk of instructions, so
+    that those that send it have to be in the chunk of the descriptor.
+    """
     size = destination.size(round_up(vector.channels, WORD))
     last = vector.blocks - 1
 
@@ -100,16 +108,20 @@ def send_vector(builder: Builder, vector: Vector, destination: Destination) -> N
         taken = size - LANES * last if block == last else LANES
         return to_host(taken // UNIT)
 
-    builder.sync()
-    collect(
-        builder,
-        vector,
-        take,
-        blocks=range(vector.blocks),
-        base=vector.base,
-        request=lambda: destination.ask(builder, size),
-    )
-    builder.tokens.outfed += vector.blocks
+    for first in range(0, vector.blocks, _MOST_BLOCKS):
+        blocks = range(first, min(first + _MOST_BLOCKS, vector.blocks))
+        some = (size if blocks[-1] == last else LANES * blocks.stop) - LANES * first
+        builder.room(_BLOCK_BUNDLES * (len(blocks) + TILES))
+        builder.sync()
+        collect(
+            builder,
+            vector,
+            take,
+            blocks=blocks,
+            base=vector.base,
+            request=partial(destination.ask, builder, some),
+        )
+        builder.tokens.outfed += len(blocks)
 
 
 SENT_ROWS = 2
