@@ -26,8 +26,8 @@ _FINITE = np.float32(-1e9)
 """What takes the place of smaller numbers, whose squares float32 does not hold."""
 
 _FAR = 64.0
-"""How many times as far below zero a number is of which it does not matter whether it is added to
-scores or chosen instead."""
+"""A number this many times as far below zero hides scores either way: added to them, or in their
+place."""
 
 _MOVING = ("reshape", "transpose")
 _PLAIN = (ActivationAttributes(), NO_ATTRIBUTES)
@@ -79,9 +79,9 @@ def with_bounded_masks(graph: Graph, statistics: Mapping[str, Statistics]) -> Gr
 
 
 def unseen(graph: Graph, statistics: Mapping[str, Statistics]) -> dict[str, Range]:
-    """Of operands of softmaxes with elements that do not count, the least that does.
+    """The least element that counts, for softmax operands with elements that do not count.
 
-    There is no bound above, which a range has as its second number.
+    The upper ends of these ranges are open.
     """
     least = {
         name: _lowest_row(statistics[name]) - reach
@@ -157,7 +157,7 @@ def _masks(graph: Graph) -> list[_Mask]:
 
 
 def _limit(graph: Graph, found: _Mask, least: np.float32) -> bool:
-    """Let a mask have no element below a number; whether it had one."""
+    """Raise the elements of a mask to a least number; returns whether any was below it."""
     data = graph.value(found.constant).data
     assert data is not None
     if data.size == 0 or data.min() >= least:
@@ -174,7 +174,7 @@ def _add(graph: Graph, node: Node, most: float) -> None:
     Args:
         graph: the graph.
         node: the choice.
-        most: the largest number of which it does not matter.
+        most: the largest number that may be added instead.
     """
     condition, first, second = (graph.value(str(name)) for name in node.inputs)
     scores, number = (second, first) if first.is_constant else (first, second)

@@ -353,7 +353,7 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOp
     with terminal.working("quantizing") as progress:
         result, samples = quantized_model(request.models[0], request.how, cases, progress, heads)
         few = samples[:: -(-len(samples) // _MEASURED)]
-        # How many objects agree says more of a detector than numbers do, and takes more of them.
+        # Decibels say little about lists of objects.
         comparison = None if heads.detections else measured(result, few, progress)
     warn_of_floats(terminal, result)
     if comparison is not None:

@@ -356,8 +356,8 @@ def warn_of_noise(terminal: Terminal, comparison: Comparison, model: str) -> Non
             terminal.warn(
                 f"output {name!r} has {difference.decibels:.1f} dB of signal to noise on {samples}",
                 [
-                    "8 bits hold something before it badly, or samples are few",
-                    f"hint: see what with fitzroy quantize {model} --calibrate … --report q.html",
+                    "a value before it does not fit 8 bits well, or there are too few samples",
+                    f"hint: find it with fitzroy quantize {model} --calibrate … --report q.html",
                 ],
             )
 

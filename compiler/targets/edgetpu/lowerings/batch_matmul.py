@@ -104,11 +104,8 @@ def _computed(call: Call) -> Iterator[Reject]:
 
 @legalizes("batch_matmul")
 def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
-    attributes, left, right = (
-        call.attributes(BatchMatMulAttributes),
-        call.operand(0),
-        call.operand(1),
-    )
+    attributes = call.attributes(BatchMatMulAttributes)
+    left, right = call.operand(0), call.operand(1)
     if left.data is not None:
         # Kernels read rows from narrow memory only.
         shape = (*call.result.type.shape[:-2], *left.type.shape[-2:])

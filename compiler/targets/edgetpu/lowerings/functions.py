@@ -9,7 +9,7 @@ saturation even further.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,18 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import Clamp, Unary
-from fitzroy.compiler.reference import evaluate_node
+from fitzroy.compiler.reference import evaluate
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     LARGEST,
-    SIGNED_OFFSET,
     OutputStage,
     unsigned_zero_point,
 )
@@ -71,36 +70,36 @@ class Fit:
     stage: OutputStage
 
 
-def codes(call: Call, argument: int = 0) -> npt.NDArray[np.int64]:
-    """The stored result of an operator for each stored argument, both unsigned, int64[256].
+def codes(*calls: Call) -> npt.NDArray[np.int64]:
+    """The stored result of a function for each stored argument, both unsigned, int64[256].
 
     Args:
-        call: the operator. All of its computed operands are the argument; constants have one
-            element.
-        argument: number of an operand that is computed.
+        calls: the operators that make it up, in order. What they read is constants of one element,
+            results of the ones before, and otherwise the argument.
     """
-    node, source = call.node, call.type(argument)
-    offset = SIGNED_OFFSET if source.dtype is DType.INT8 else 0
-    stored = (np.arange(CODES) - offset).astype(source.dtype.numpy)
-    single = Graph(node.name)
-    name = single.add_input("x", TensorType((CODES,), source.dtype, source.quantization))
-    after = call.result.type
-    result = single.emit(
-        node.op,
-        [_operand(single, value, name) for value in call.inputs],
-        TensorType((CODES,), after.dtype, after.quantization),
-        node.attributes,
-    )
-    (only,) = single.nodes()
-    values = evaluate_node(single, only, {name: stored}, Arithmetic.XNNPACK)[result]
-    return values.astype(np.int64) + (SIGNED_OFFSET if after.dtype is DType.INT8 else 0)
+    last, single = calls[-1].result, Graph(calls[-1].node.name)
+    made = {value.name for call in calls for value in call.outputs}
+    read = [value for call in calls for value in call.inputs if value is not None]
+    source = next(value.type for value in read if value.data is None and value.name not in made)
+    argument = single.add_input("x", TensorType((CODES,), source.dtype, source.quantization))
+    names: dict[str, str] = {}
+    for call in calls:
+        operands = [_operand(single, value, names, argument) for value in call.inputs]
+        type = call.result.type.with_shape((CODES,))
+        node = call.node
+        names[call.result.name] = single.emit(node.op, operands, type, node.attributes)
+    result = names[last.name]
+    single.outputs.append(result)
+    stored = (np.arange(CODES) + source.dtype.limits[0]).astype(source.dtype.numpy)
+    values = evaluate(single, {argument: stored}, Arithmetic.XNNPACK)[result]
+    return values.astype(np.int64) - last.type.dtype.limits[0]
 
 
-def _operand(graph: Graph, value: Value | None, argument: str) -> str:
-    """The name of an operand in a graph of its own: a constant, or the argument."""
-    if value is None or value.data is None:
-        return argument
-    return graph.add_constant("c", value.data.reshape(1), value.type.quantization)
+def _operand(graph: Graph, value: Value | None, names: Mapping[str, str], argument: str) -> str:
+    """The name of an operand in a graph of its own: a number, an earlier result or the argument."""
+    if value is not None and value.data is not None:
+        return graph.add_constant("c", value.data.reshape(1), value.type.quantization)
+    return argument if value is None else names.get(value.name, argument)
 
 
 def fitted(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> Fit | None:
@@ -256,7 +255,7 @@ _SLACK = 0.02
 
 def _function(legalizer: Legalizer, call: Call, argument: int = 0) -> None:
     node = call.node
-    wanted = codes(call, argument)
+    wanted = codes(call)
     zeros = unsigned_zero_point(call.type(argument)), unsigned_zero_point(call.result.type)
     fit = fitted(wanted, *zeros)
     if fit is None:
@@ -287,7 +286,9 @@ def _of_one(call: Call) -> Iterator[Reject]:
     shapes = [value.type.shape for value in call.inputs if value and not _is_number(value)]
     if shapes != [call.result.type.shape]:
         advice = "multiply by the reciprocal, which fitzroy quantize does for a float32 model"
-        yield refused(call, "divides tensors; the chip divides by, or divides, one number", advice)
+        yield refused(
+            call, "divides tensors; on the chip, one of them has to be a known number", advice
+        )
 
 
 def _is_number(value: Value | None) -> bool:

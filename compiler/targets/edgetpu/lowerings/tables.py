@@ -7,25 +7,25 @@ a clamp, and SELU a choice. In between are real numbers and conditions. As both 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import LookupAttributes
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
-from fitzroy.compiler.reference import evaluate
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import fitted
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, fitted
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
-from fitzroy.hw_models.numerics import Arithmetic
 
 _MOST_NODES = 64
 """Most operators of a function; few functions have ten."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Region:
     """Operators between two values of 8 bits, in order.
 
@@ -33,11 +33,13 @@ class _Region:
         nodes: the operators; nothing but them reads what is in between.
         source: what they read, beside constants of one element.
         result: what the last one gives.
+        codes: unsigned stored result for each unsigned stored element of the source, int64[256].
     """
 
     nodes: tuple[Node, ...]
     source: str
     result: str
+    codes: npt.NDArray[np.int64]
 
 
 def as_tables(graph: Graph) -> Rewritten:
@@ -58,7 +60,8 @@ class _Tables(Rewriter[_Region]):
 
     def rewrite(self, item: _Region) -> None:
         """Look results up."""
-        attributes = LookupAttributes(_codes(self.graph, item))
+        stored = item.codes + self.graph.type(item.result).dtype.limits[0]
+        attributes = LookupAttributes(tuple(stored.tolist()))
         for node in reversed(item.nodes[:-1]):
             self.graph.remove(node.name)
         self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
@@ -96,18 +99,21 @@ def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | Non
     if len(nodes) == 1 or len(sources) != 1:
         return None
     ordered = tuple(sorted(nodes.values(), key=lambda node: order[node.name]))
-    region = _Region(ordered, sources.pop(), last.outputs[0])
-    return region if _is_function(graph, region) else None
+    if not _is_function(graph, ordered):
+        return None
+    found = codes(*(Call.of(graph, node) for node in ordered))
+    return _Region(ordered, sources.pop(), last.outputs[0], found)
 
 
-def _is_function(graph: Graph, region: _Region) -> bool:
+def _is_function(graph: Graph, nodes: Sequence[Node]) -> bool:
     """Whether each element depends on one element, and nothing else reads what is in between."""
-    nodes, shape = region.nodes, graph.type(region.result).shape
+    (result,) = nodes[-1].outputs
+    shape = graph.type(result).shape
     for name in {name for node in nodes for name in (*node.inputs, *node.outputs) if name}:
         value = graph.value(name)
         if value.type.size != 1 if value.is_constant else value.type.shape != shape:
             return False
-    inner = {name for node in nodes for name in node.outputs} - {region.result}
+    inner = {name for node in nodes for name in node.outputs} - {result}
     readers = [node for name in inner for node in graph.consumers(name)]
     return inner.isdisjoint(graph.outputs) and all(node in nodes for node in readers)
 
@@ -115,27 +121,4 @@ def _is_function(graph: Graph, region: _Region) -> bool:
 def _has_table(graph: Graph, region: _Region) -> bool:
     """Whether the chip has a table for the results of operators."""
     types = graph.type(region.source), graph.type(region.result)
-    unsigned = np.array(_codes(graph, region), np.int64) - types[1].dtype.limits[0]
-    return fitted(unsigned, *map(unsigned_zero_point, types)) is not None
-
-
-def _codes(graph: Graph, region: _Region) -> tuple[int, ...]:
-    """The stored result for each stored element, from the least on."""
-    single, before = Graph(region.result), graph.type(region.source)
-    low, high = (int(limit) for limit in before.dtype.limits)
-    shape = (high - low + 1,)
-    names = {region.source: single.add_input(region.source, before.with_shape(shape))}
-    for node in region.nodes:
-        for name in node.inputs:
-            value = None if name is None else graph.value(name)
-            if value is not None and value.data is not None and value.name not in names:
-                data = value.data.reshape(1)
-                names[value.name] = single.add_constant("c", data, value.type.quantization)
-        inputs = [None if name is None else names[name] for name in node.inputs]
-        (result,) = node.outputs
-        type = graph.type(result).with_shape(shape)
-        names[result] = single.emit(node.op, inputs, type, node.attributes)
-    single.outputs.append(names[region.result])
-    stored = np.arange(low, high + 1).astype(before.dtype.numpy)
-    found = evaluate(single, {names[region.source]: stored}, Arithmetic.XNNPACK)
-    return tuple(int(code) for code in found[names[region.result]])
+    return fitted(region.codes, *map(unsigned_zero_point, types)) is not None
