@@ -34,6 +34,7 @@ from fitzroy.hw_models.edgetpu.envelope.check import bounds, excess
 from fitzroy.hw_models.edgetpu.envelope.published import TABLE, table
 from fitzroy.hw_models.edgetpu.scalar import HostWords
 from fitzroy.hw_models.edgetpu.verifier import record, verify
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     Opcode,
@@ -69,6 +70,7 @@ from fitzroy.hw_models.isa.traversal import (
     WIDE,
     traversal,
 )
+from fitzroy.hw_models.isa.units import infeed_units, pop_units
 
 ALL = 0xFFFF
 EVERY_FLAG = (1 << len(TileFlag)) - 1
@@ -400,6 +402,26 @@ def test_outputs_may_be_sent_in_turn() -> None:
     item = found("output-descriptor-size", turns)
     assert item.worst is not None
     assert item.worst.value == 8
+
+
+def test_a_fence_tells_that_requests_are_served_which_counters_cannot_tell_apart() -> None:
+    """The end of an infeed is more than half of a counter's range after its beginning."""
+    units = 38_400
+    stream: list[Instruction] = []
+    for number in range(3):
+        begin = number * units
+        feed = Infeed(
+            memory=ACTIVATION,
+            buffer=infeed_units(ACTIVATION, units, begin),
+            wait=(Watcher(ScalarFlag.AVDATA_POP, 0, signed16(begin + 1), 1), None),
+            destination=1,
+        )
+        filling = Pop(memory=PopMemory.ACTIVATION, buffer=pop_units(PopMemory.ACTIVATION, units))
+        stream += [filling, *descriptor(INPUT, 8 * units), feed]
+        stream.append(ScalarFence(idle=1 << StreamEngine.INFEED))
+    assert found("open-descriptors", stream).highest == 1
+    unfenced = [item for item in stream if not isinstance(item, ScalarFence)]
+    assert found("open-descriptors", unfenced).highest == 3
 
 
 @pytest.mark.parametrize(

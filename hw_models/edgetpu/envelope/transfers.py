@@ -144,8 +144,10 @@ class _Open:
         """An infeed, which waits for its last unit to be popped."""
         for watcher in infeed.wait:
             if watcher is not None and watcher.flag == self.kind.popped:
-                wanted = _last_wanted(watcher, infeed.buffer)
-                self.fed = max(self.fed, self._position(self.kind.popped, wanted))
+                # What an infeed begins with is in the buffer, so its position is near. Its end may
+                # be further away than counters can tell.
+                first = self._position(self.kind.popped, watcher.threshold)
+                self.fed = max(self.fed, first + _further(watcher, infeed.buffer))
 
     def _position(self, flag: ScalarFlag, value: int) -> int:
         """Position at which a counter of 16 bits has a value; the one nearest to what is fed."""
@@ -171,10 +173,10 @@ class _Open:
                 self.origins[flag] = self.popped - fence.value
 
 
-def _last_wanted(watcher: Watcher, buffer: Traversal) -> int:
-    """What a counter must be before the last iteration that waits for it."""
+def _further(watcher: Watcher, buffer: Traversal) -> int:
+    """How much further a counter must be before the last iteration than before the first."""
     turns = buffer.iterations(watcher.level) if watcher.level else buffer.steps
-    return watcher.threshold + watcher.increment * (turns - 1)
+    return watcher.increment * (turns - 1)
 
 
 def _opened(program: Program, kind: _Kind, *, pops: bool) -> Iterator[Value]:
