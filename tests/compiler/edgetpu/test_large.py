@@ -25,7 +25,8 @@ from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, R
 from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.fitting import narrow
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
-from fitzroy.compiler.targets.edgetpu.fitting.spilling import Ways, spilled
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
+from fitzroy.compiler.targets.edgetpu.fitting.spilling import Ways, fetched_apart, spilled
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
     MANY_LAYERS,
     MOST_LAYERS,
@@ -34,6 +35,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.lowerings import dilated
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import GlobalAverage
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
@@ -345,6 +347,48 @@ def test_images_come_back_for_each_reader_if_all_together_want_too_much() -> Non
     package = program(graph, options)
     assert differing_bytes(graph, package, (1,)) == 0
     assert [str(finding) for finding in findings(package)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("dilations", "nbytes"), [((1, 28), 12_000), ((1, 24, 28), 8_000)])
+def test_a_row_of_each_tile_is_a_strip(dilations: tuple[int, ...], nbytes: int) -> None:
+    """The first and the last four rows of a result read others than those between."""
+    graph, options = side_by_side(32, 64, dilations), Options(narrow_bytes=nbytes)
+    layered = legalized(graph, options)
+    steps = arranged(layered).schedule.steps
+    parts = Counter(step.whole.name for step in steps if step.whole is not None)
+    single = {name for name, count in parts.items() if count == 1}
+    assert {layered.type(name).shape[1] for name in single} == {4}
+    assert sum(isinstance(step.layer, Keep) for step in steps) == 1
+    package = program(graph, options)
+    assert differing_bytes(graph, package, (1,)) == 0
+    assert [str(finding) for finding in findings(package, envelope=True)] == []
+
+
+def test_what_is_cut_from_a_fetched_image_is_not_sent_again() -> None:
+    layered = legalized(side_by_side(32, 64, (1, 28)), Options(narrow_bytes=6_000))
+    apart = fetched_apart(layered, Schedule.of(layered).tensors)
+    assert apart is not None
+    back = {layer.writes for layer in apart.layers if isinstance(layer, Fetch)}
+    cut = {layer.writes for layer in apart.layers if back.issuperset(layer.reads)}
+    readers = Counter(name for layer in apart.layers for name in layer.reads)
+    tensors = Schedule.of(apart).tensors
+    assert any(readers[name] > 1 and tensors[name].nbytes > 6_000 for name in cut)
+    assert fetched_apart(apart, tensors) is None
+
+
+def test_rows_that_are_joined_early_leave_room_for_larger_strips(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, options = side_by_side(32, 64, (1, 24, 28)), Options(narrow_bytes=8_000)
+
+    def fetched() -> int:
+        steps = arranged(legalized(graph, options)).schedule.steps
+        return sum(isinstance(step.layer, Fetch) for step in steps)
+
+    early = fetched()
+    monkeypatch.setattr(dilated, "_SHARE", 0)
+    assert early < fetched()
 
 
 def test_making_room_ends_although_there_is_always_another_way(

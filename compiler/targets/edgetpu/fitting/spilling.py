@@ -27,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Recei
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, Placed
+from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +186,14 @@ def fetched_apart(layered: Layered, tensors: Mapping[str, Placed]) -> Layered | 
         None if there is no such image.
     """
     readers = Counter(name for layer in layered.layers for name in layer.reads)
+    fetched = {layer.writes for layer in layered.layers if isinstance(layer, Fetch)}
     maker = next(
         (
             layer
             for layer in layered.layers
             if readers[layer.writes] > 1
             and not (layer.remote or layer.received or layer.returned)
+            and not (isinstance(layer, Assembly) and fetched.issuperset(layer.reads))
             and tensors[layer.writes].nbytes > layered.options.narrow_bytes
             and tensors[layer.writes].nbytes
             >= _WIDER * Image.of(layer.writes, layered.type(layer.writes).shape).nbytes

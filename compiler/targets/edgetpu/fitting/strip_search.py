@@ -63,7 +63,9 @@ _TAKING = 0.4
 """Cycles of a byte of an input from the buffer to the tiles."""
 
 _FEWEST = 2
-"""Fewest strips of a segment that saves memory."""
+"""Fewest strips of a segment, if its result has so many rows on a tile. A single strip saves less
+memory than two: tiles compute the halos of its intermediate images, which then need not hold what
+neighbours further away want."""
 
 MOST_STRIPS = 640
 """Most strips of a segment, parts of columns counted: programs grow with them, and so does the
@@ -357,7 +359,7 @@ class Search:
                 continue
             strips = self._most_strips(end)
             for first in range(end - 1, max(-1, end - self.most - 1), -1):
-                if strips < _FEWEST or not self.joins(first, end):
+                if not self.joins(first, end):
                     break
                 if first <= number:
                     peak = self.peak(Segment(first, end, strips))
@@ -384,12 +386,16 @@ class Search:
         return None
 
     def fewest(self, segment: Segment, capacity: int) -> Segment | None:
-        """The segment with as few strips as fit."""
+        """The segment with as few strips as fit, and with those that it has at least.
+
+        If tiles own a single row of the result, that row is the only strip.
+        """
         width = self.layered.type(self.layered.layers[segment.end - 1].writes).shape[2]
-        low, high = segment.strips, self._most_strips(segment.end, segment.across)
+        high = self._most_strips(segment.end, segment.across)
+        low = min(segment.strips, high)
         around = self.around(segment.first, segment.end)
         room = capacity - (around.least if segment.over else around.nbytes)
-        if room < 0 or high < low or segment.across > -(-width // COLUMNS):
+        if room < 0 or segment.across > -(-width // COLUMNS):
             return None
 
         def fits(count: int) -> bool:

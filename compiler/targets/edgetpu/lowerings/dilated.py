@@ -9,7 +9,7 @@ same rows of the kernel from are computed together, without these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -24,9 +24,14 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import windows_of
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     ROWS,
+    Image,
     Interval,
     Window,
 )
+
+_SHARE = 4
+"""Shifted images are joined all at once if what they become takes one of so many parts of narrow
+memory at most: they take as much again, and what they are cut from more than that."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,8 @@ def dilated(legalizer: Legalizer, call: Call) -> bool:
     """
     if call.node.op != "conv_2d" or not _reaches_far(legalizer, call):
         return False
-    rewriting, shifts = Rewriting.of(legalizer, call), _Shifts.of(call)
+    rewriting = Rewriting.of(legalizer, call)
+    shifts = _Shifts.of(call, legalizer.options.narrow_bytes)
     _, down, _, _ = call.result.type.shape
     rows = bands(shifts.rows, call.type(0).shape[1], down)
     if not all(band.taps for band in rows):
@@ -122,17 +128,19 @@ class _Shifts:
         call: the convolution.
         rows: what it reads along rows.
         columns: what it reads along columns.
+        narrow_bytes: bytes of narrow memory of every tile.
     """
 
     call: Call
     rows: Window
     columns: Window
+    narrow_bytes: int
 
     @classmethod
-    def of(cls, call: Call) -> _Shifts:
+    def of(cls, call: Call, narrow_bytes: int) -> _Shifts:
         """Those of a convolution."""
         _, height, width, _ = call.operand(1).type.shape
-        return cls(call, *windows_of(call, (height, width)))
+        return cls(call, *windows_of(call, (height, width)), narrow_bytes)
 
     def emit(self, rewriting: Rewriting, band: Band, result: str) -> str:
         """Append the convolution of a band of rows.
@@ -144,22 +152,36 @@ class _Shifts:
         """
         call, type = self.call, self.call.result.type
         begin, end = band.results
-        taps, images = [], []
+        taps, images = list[tuple[int, int]](), list[str]()
         for row in band.taps:
             top = begin + row * self.rows.dilation - self.rows.before
             part = rewriting.slice(call.node.inputs[0] or "", 1, top, end - begin)
-            for column, image in self._across(rewriting, part):
-                taps.append((row, column))
-                images.append(image)
-        before = call.type(0)
-        wide = replace(before, shape=(1, end - begin, type.shape[2], before.shape[3] * len(taps)))
-        joined = images[0]
-        if len(images) > 1:
-            joined = rewriting.emit("concatenation", images, wide, ConcatenationAttributes(3))
+            across = list(self._across(rewriting, part))
+            taps += [(row, column) for column, _ in across]
+            some = [image for _, image in across]
+            # The part may be much larger than they are. Once they are joined, it makes room.
+            images += [self._joined(rewriting, some)] if self._crowded(band) else some
+        joined = self._joined(rewriting, images)
         after = replace(type, shape=(1, end - begin, *type.shape[2:]))
         operands = [joined, self._filters(rewriting, taps), *call.node.inputs[2:]]
         a = ConvAttributes(activation=conv_attributes(call).activation)
         return rewriting.emit("conv_2d", operands, after, a, result=result)
+
+    def _crowded(self, band: Band) -> bool:
+        """Whether what the shifted images of a band become leaves little room for anything else."""
+        begin, end = band.results
+        width, taps = self.call.result.type.shape[2], len(band.taps) * self.columns.kernel
+        shape = (1, end - begin, width, self.call.type(0).shape[3] * taps)
+        return Image.of("", shape).nbytes * _SHARE > self.narrow_bytes
+
+    def _joined(self, rewriting: Rewriting, images: Sequence[str]) -> str:
+        """Images side by side in channels."""
+        if len(images) == 1:
+            return images[0]
+        types = [rewriting.graph.type(name) for name in images]
+        channels = sum(type.shape[3] for type in types)
+        wide = replace(types[0], shape=(*types[0].shape[:3], channels))
+        return rewriting.emit("concatenation", images, wide, ConcatenationAttributes(3))
 
     def _across(self, rewriting: Rewriting, part: str) -> Iterator[tuple[int, str]]:
         """The elements of the kernel that reach into rows, and those rows as far as each reads."""
