@@ -445,6 +445,14 @@ def test_a_fence_tells_that_a_request_is_served(fence: ScalarFence) -> None:
     assert found("open-descriptors", without).highest == 2
 
 
+def test_a_shorter_last_chunk_ends_before_a_whole_one() -> None:
+    """A pixel of 18 words, of which the second chunk of 16 has two."""
+    receive = traversal(49_131, [(16, 1), (2, 16)], rank=WIDE.rank)
+    short = replace(receive, part_count=2, part_dim=1, part_skip=14)
+    for some, top in ((receive, 49_162), (short, 49_148)):
+        assert found("narrow-top", [replace(fill(0), receive=some)]).highest == top
+
+
 def test_a_course_that_depends_on_data_is_followed_up_to_there() -> None:
     load = Scalar(load=Load.ABSOLUTE, load_to=3, load_address=7)
     test = Scalar(alu=Alu.EQ, immediate_b=True, to=0, a=3)

@@ -204,7 +204,8 @@ def _top(narrow: Traversal, partial_dim: int = 0) -> int:
     Raises:
         FormatError: the traversal has too many steps to be followed.
     """
-    if narrow.part_dim and narrow.fifo_step:
-        # The shorter last chunk may be the only one in the upper slot, which the extent leaves out.
+    if narrow.part_dim:
+        # The extent takes a shorter last chunk for a whole one. With two slots, the last chunk may
+        # also be the only one in the upper slot.
         return int(narrow.addresses(partial_dim=partial_dim).max())
     return narrow.extent[1]
