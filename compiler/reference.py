@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.errors import InternalError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, TypeRuleError
 from fitzroy.hw_models.numerics import Arithmetic
@@ -264,3 +264,45 @@ def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
     if not (unpacks or plain) or sum(value.type.nbytes for value in call.outputs) > _KNOWN_BYTES:
         return None
     return static_results(graph, node)
+
+
+def argument_type(calls: Sequence[Call]) -> TensorType:
+    """The type of the tensor that operators on single elements are a function of.
+
+    Args:
+        calls: the operators, as for `evaluate_elements`.
+    """
+    made = {value.name for call in calls for value in call.outputs}
+    read = [value for call in calls for value in call.inputs if value is not None]
+    return next(value.type for value in read if value.data is None and value.name not in made)
+
+
+def evaluate_elements(calls: Sequence[Call], argument: Array, arithmetic: Arithmetic) -> Array:
+    """What operators on single elements make of an array.
+
+    Args:
+        calls: the operators, in order. They read constants of one element, results of the ones
+            before, and otherwise the argument.
+        argument: takes the place of a tensor of the same element type, of any shape.
+        arithmetic: rounding of integer kernels.
+    """
+    single = Graph(calls[-1].node.name)
+    given = single.add_input("x", argument_type(calls).with_shape(argument.shape))
+    names: dict[str, str] = {}
+    for call in calls:
+        operands = [_element_operand(single, value, names, given) for value in call.inputs]
+        type = call.result.type.with_shape(argument.shape)
+        node = call.node
+        names[call.result.name] = single.emit(node.op, operands, type, node.attributes)
+    result = names[calls[-1].result.name]
+    single.outputs.append(result)
+    return evaluate(single, {given: argument}, arithmetic)[result]
+
+
+def _element_operand(
+    graph: Graph, value: Value | None, names: Mapping[str, str], argument: str
+) -> str:
+    """The name of an operand in a graph of its own: a number, an earlier result or the argument."""
+    if value is not None and value.data is not None:
+        return graph.add_constant("c", value.data.reshape(1), value.type.quantization)
+    return argument if value is None else names.get(value.name, argument)

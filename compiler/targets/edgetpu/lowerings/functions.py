@@ -9,7 +9,7 @@ saturation even further.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import TensorType
-from fitzroy.compiler.ir import Graph, Value
+from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import Clamp, Unary
-from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.reference import argument_type, evaluate_elements
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -77,29 +76,10 @@ def codes(*calls: Call) -> npt.NDArray[np.int64]:
         calls: the operators that make it up, in order. What they read is constants of one element,
             results of the ones before, and otherwise the argument.
     """
-    last, single = calls[-1].result, Graph(calls[-1].node.name)
-    made = {value.name for call in calls for value in call.outputs}
-    read = [value for call in calls for value in call.inputs if value is not None]
-    source = next(value.type for value in read if value.data is None and value.name not in made)
-    argument = single.add_input("x", TensorType((CODES,), source.dtype, source.quantization))
-    names: dict[str, str] = {}
-    for call in calls:
-        operands = [_operand(single, value, names, argument) for value in call.inputs]
-        type = call.result.type.with_shape((CODES,))
-        node = call.node
-        names[call.result.name] = single.emit(node.op, operands, type, node.attributes)
-    result = names[last.name]
-    single.outputs.append(result)
-    stored = (np.arange(CODES) + source.dtype.limits[0]).astype(source.dtype.numpy)
-    values = evaluate(single, {argument: stored}, Arithmetic.XNNPACK)[result]
-    return values.astype(np.int64) - last.type.dtype.limits[0]
-
-
-def _operand(graph: Graph, value: Value | None, names: Mapping[str, str], argument: str) -> str:
-    """The name of an operand in a graph of its own: a number, an earlier result or the argument."""
-    if value is not None and value.data is not None:
-        return graph.add_constant("c", value.data.reshape(1), value.type.quantization)
-    return argument if value is None else names.get(value.name, argument)
+    dtype = argument_type(calls).dtype
+    stored = (np.arange(CODES) + dtype.limits[0]).astype(dtype.numpy)
+    values = evaluate_elements(calls, stored, Arithmetic.XNNPACK)
+    return values.astype(np.int64) - calls[-1].result.type.dtype.limits[0]
 
 
 def fitted(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> Fit | None:
