@@ -47,8 +47,9 @@ def given(options: object) -> list[str]:
     """Names of the options that are not as they are by default, as a command line spells them."""
     found = []
     for item in fields(options):  # type: ignore[arg-type]
+        value = getattr(options, item.name)
         # A list that nobody has filled is as good as none.
-        if (getattr(options, item.name) or None) != (item.default or None):
+        if value != item.default and (value or value is False or item.default):
             name = item.name.replace("_", "-")
-            found.append(f"no-{name}" if item.default is True else name)
+            found.append(f"no-{name}" if value is False else name)
     return found

@@ -66,7 +66,8 @@ def _annotation(item: Field[Any], hint: Any, panel: str | None) -> Any:
     said = declared(item.metadata)
     if said is not None:
         dashed = item.name.replace("_", "-")
-        flag = f"--{dashed}/--no-{dashed}" if item.default is True else f"--{dashed}"
+        negated = item.default is True or (item.default is None and _is_flag(hint))
+        flag = f"--{dashed}/--no-{dashed}" if negated else f"--{dashed}"
         info: ParameterInfo = typer.Option(
             *filter(None, (flag, said.short)),
             help=said.help,
@@ -79,12 +80,17 @@ def _annotation(item: Field[Any], hint: Any, panel: str | None) -> Any:
     return _shown(kind, info, panel)
 
 
+def _is_flag(kind: Any) -> bool:
+    """Whether a parameter is yes or no, or neither."""
+    return bool in (kind, *get_args(kind))
+
+
 def _shown(kind: Any, info: ParameterInfo, panel: str | None) -> Any:
     """A parameter whose help text has a heading, and something that stands for its value."""
     info = copy.copy(info)
     if info.rich_help_panel is None:
         info.rich_help_panel = panel
-    if info.metavar is None and kind is not bool:
+    if info.metavar is None and not _is_flag(kind):
         types = [kind, *get_args(kind)]
         choices = next((t for t in types if isinstance(t, type) and issubclass(t, Enum)), None)
         info.metavar = "|".join(str(choice.value) for choice in choices) if choices else "VALUE"
