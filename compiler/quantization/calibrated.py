@@ -12,11 +12,13 @@ from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import FuseActivations
 from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.fitting import compensated, reads_rows
+from fitzroy.compiler.quantization.functions import ElementFunction
 from fitzroy.compiler.quantization.options import Effort, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.parts import without_bounds
 from fitzroy.compiler.quantization.ranges import (
     COHERENT,
+    OF_TABLES,
     Use,
     choose_range,
     headroom,
@@ -47,6 +49,7 @@ class Quantized:
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
+        looked_up: names of nodes that make up functions of one element, for a table each.
         computed: the quantized graph without the rest; None if there is no rest.
     """
 
@@ -56,6 +59,7 @@ class Quantized:
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
+    looked_up: frozenset[str] = frozenset()
     computed: Graph | None = None
 
     @property
@@ -66,7 +70,7 @@ class Quantized:
     def __repr__(self) -> str:
         return (
             f"<Quantized {self.graph.name!r}: {len(self.scheme.operands)} operators on integers, "
-            f"{len(self.scheme.floats)} float32>"
+            f"{len(self.scheme.floats)} float32, of which tables make up for {len(self.looked_up)}>"
         )
 
 
@@ -98,6 +102,7 @@ class Calibrated:
         graph: its constants are folded, its channels scaled.
         statistics: of its activations.
         floats: names of the nodes that stay float32.
+        functions: what some of them make up, for a table each.
         known: ranges of inputs that are known beforehand.
         limits: of values whose small elements do not matter: the least that does, and up to where
             elements matter whatever samples have.
@@ -112,6 +117,7 @@ class Calibrated:
     graph: Graph
     statistics: Mapping[str, Statistics]
     floats: frozenset[str]
+    functions: Sequence[ElementFunction]
     known: Mapping[str, Range]
     limits: Mapping[str, Range]
     rare: frozenset[str]
@@ -162,28 +168,28 @@ class Calibrated:
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
         result = without_bounds(result) if self.above else result
         verify(result)
-        return Quantized(result, source, scheme, parameters, *about)
+        return Quantized(result, source, scheme, parameters, *about, self.looked_up)
+
+    @property
+    def looked_up(self) -> frozenset[str]:
+        """Names of the nodes whose functions tables hold."""
+        return frozenset(node.name for function in self.functions for node in function.nodes)
 
     def ranges(self, recipe: Recipe) -> dict[str, Range]:
         """The range of every activation."""
         graph, statistics = self.graph, self.statistics
         counts = sensitivities(graph, statistics)
         kept = self.rare | self.bounded
-        found = {
-            name: choose_range(
-                known,
-                recipe.ranges,
-                self.options.percentile,
-                Use(
-                    readers_function(graph, name),
-                    counts.get(name),
-                    1.0 if is_last(graph, name) else recipe.coherent,
-                    name in kept,
-                ),
-            )
-            for name, known in statistics.items()
-            if name in graph.values
-        }
+        tables = {function.source: function for function in self.functions if function.is_alone}
+        found = {}
+        for name, known in statistics.items():
+            if name not in graph.values:
+                continue
+            function = tables.get(name) or readers_function(graph, name)
+            coherent = recipe.coherent * (OF_TABLES if name in tables else 1.0)
+            coherent = 1.0 if is_last(graph, name) else coherent
+            use = Use(function, counts.get(name), coherent, name in kept)
+            found[name] = choose_range(known, recipe.ranges, self.options.percentile, use)
         # What comes from outside is not cut off.
         found.update({name: statistics[name].extrema for name in graph.inputs if name in found})
         found.update(self.known)

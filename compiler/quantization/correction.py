@@ -87,6 +87,10 @@ class _Corrector:
             {name: self.round(name, array) for name, array in sample.items()} for sample in samples
         ]
         """The same values as the quantized graph has them, in real numbers."""
+        self.reals = frozenset(
+            name for node in graph.nodes() if node.name in scheme.floats for name in node.outputs
+        )
+        """Values that quantized operators round when they read them."""
 
     def run(self, progress: Callable[[str], None]) -> dict[str, Parameters]:
         nodes = self.graph.nodes()
@@ -125,6 +129,10 @@ class _Corrector:
             array = _rounded(array, raw)
         return _rounded(array, quantization)
 
+    def read(self, name: str, array: Array) -> Array:
+        """A value as a quantized operator reads it."""
+        return self.round(name, array) if name in self.reals else array
+
     def both(self, node: Node, number: int) -> tuple[Values, Values]:
         """Results of a node without filter, in float32 and as integers have them."""
         exact = evaluate_node(self.graph, node, self.exact[number], Arithmetic.XNNPACK)
@@ -137,7 +145,10 @@ class _Corrector:
             if value is None:
                 arrays.append(None)
                 continue
-            array = values[value.name] if value.data is None else value.data
+            array = value.data
+            if array is None:
+                array = values[value.name]
+                array = array if node.name in self.scheme.floats else self.read(value.name, array)
             key = operands.get(index)
             if isinstance(key, tuple):
                 array = _rounded(array, self.scheme.quantizations[key])
@@ -162,7 +173,7 @@ class _Corrector:
         source, kernel = (str(operand) for operand in node.inputs[:2])
         alone = len(self.graph.consumers(kernel)) == 1
         if alone and not self.graph.value(source).is_constant:
-            inputs = [values[source] for values in self.rounded]
+            inputs = [self.read(source, values[source]) for values in self.rounded]
             if self.fits_weights:
                 given = fitted(self.graph, node, given, inputs, wanted)
             elif not reads_rows(self.graph, node):
@@ -204,7 +215,9 @@ class _Corrector:
         call = Call.of(self.graph, replace(node, inputs=node.inputs[:2]))
         source = call.inputs[0]
         assert source is not None
-        array = source.data if source.data is not None else self.rounded[number][source.name]
+        array = source.data
+        if array is None:
+            array = self.read(source.name, self.rounded[number][source.name])
         (found,) = OPS[node.op].evaluate(
             call, [array, parameters.real_filter()], Arithmetic.XNNPACK
         )

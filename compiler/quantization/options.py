@@ -69,6 +69,8 @@ class QuantizeOptions:
         keep_float: patterns of operators that stay float32.
         parts: maximum number of parts in which a channel with outliers is computed; None for 16 if
             a detector lists objects, else 1.
+        tables: whether functions that several operators make up, such as SiLU, are quantized as a
+            whole, for hardware that looks them up; None for whether the Edge TPU is the target.
     """
 
     panel: ClassVar[str] = "Quantization"
@@ -120,6 +122,13 @@ class QuantizeOptions:
         "Compute channels with outliers in up to N parts with smaller steps: more work, less "
         "noise. [dim]default: 16 with --detections, else 1[/dim]",
         metavar="N",
+    )
+    tables: bool | None = option(
+        None,
+        "Quantize a function that several operators make up, such as SiLU, as a whole. The "
+        "operators stay float32 between two 8-bit values, and the Edge TPU looks their results up "
+        "in one table; other hardware computes them in float32. [dim]default: only when compiling "
+        "for the Edge TPU[/dim]",
     )
 
     def check(self) -> None:

@@ -30,6 +30,7 @@ from fitzroy.compiler.quantization.calibrated import (
     Recipe,
 )
 from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.functions import ElementFunction, element_functions
 from fitzroy.compiler.quantization.masks import unseen, with_bounded_masks, with_finite_masks
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
@@ -153,6 +154,10 @@ def quantize_model(
         divided = with_parts(source, apart)
         source = divided.graph
         statistics = collect(source, samples, progress)
+    functions: list[ElementFunction] = []
+    if options.tables:
+        functions = element_functions(source, floats, {*limits, *bounds})
+        floats |= {node.name for function in functions for node in function.nodes}
     if options.equalize:
         progress("scaling channels")
         equalized = equalize(source, statistics, floats)
@@ -165,6 +170,7 @@ def quantize_model(
         source,
         statistics,
         frozenset(floats),
+        functions,
         known,
         limits,
         frozenset(rare),

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.cli.support import Run
+from tests.compiler import detectors
 
 from fitzroy.base.types import DType, TensorType
-from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -130,6 +131,36 @@ def test_compile_quantizes_first(fitzroy: Run, model: str, pictures: str, tmp_pa
     result = fitzroy("compile", model, "--samples", "3")
     assert result.code == 2
     assert "--samples is for models that are quantized" in result.err
+
+
+def operators_of(data: bytes) -> set[str]:
+    return {node.op for node in import_model(read_model(data)).nodes()}
+
+
+def test_functions_are_looked_up_on_the_edge_tpu_only(
+    fitzroy: Run, pictures: str, tmp_path: Path
+) -> None:
+    m = detectors.Maker()
+    x = m.layer(m.image, 8)
+    graph = m.done(m.layer(m.binary("mul", x, m.sigmoid(x)), 4))
+    (tmp_path / "silu.tflite").write_bytes(write_model(export_model(graph)))
+    given = ("silu.tflite", "--calibrate", pictures, "-q")
+
+    def written(verb: str, *more: str) -> bytes:
+        result = fitzroy(verb, *given, *more)
+        assert result.code == 0, result.err
+        return (tmp_path / more[1]).read_bytes()
+
+    plain, tables = (written("quantize", "-o", "q.tflite", *x) for x in ((), ("--tables",)))
+    assert "dequantize" not in operators_of(plain)
+    assert "dequantize" in operators_of(tables)
+    looked_up, each = (written("compile", "-o", "c.tflite", *x) for x in ((), ("--no-tables",)))
+    assert looked_up != each
+    mine, same = (written("compile", "-o", "p.pte", *x) for x in ((), ("--no-tables",)))
+    assert mine == same
+    result = fitzroy("compile", "q.tflite", "--no-tables")
+    assert result.code == 2
+    assert "--no-tables is for models that are quantized" in result.err
 
 
 def test_arrays_are_one_or_several_samples(fitzroy: Run, model: str, tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ def compile_model(
         _refuse("edgetpu", xnnpack, **foreign)
         request.check()
     if cases.calibrate:
-        graph = _quantized(terminal, request, cases, heads)
+        tables = target == _EDGETPU if cases.tables is None else cases.tables
+        graph = _quantized(terminal, request, replace(cases, tables=tables), heads)
         sources = [_source(graph, models[0])] if target == _EDGETPU else None
     if sources is not None:
         steps = named_passes(pass_names(choice.passes))

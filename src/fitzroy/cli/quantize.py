@@ -320,8 +320,8 @@ def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
         "outputs": [tensor(name, graph.type(name)) for name in graph.outputs],
         "operators": {
             "model": len(source.nodes()),
-            "integer": len(result.scheme.operands),
-            "float": len(result.scheme.floats),
+            "integer": len(result.scheme.operands) + len(result.looked_up),
+            "float": len(result.scheme.floats - result.looked_up),
             "after": len(graph.nodes()),
         },
         "compared_samples": len(comparison.samples),
