@@ -241,6 +241,7 @@ def _variants(
         "features of objects not clipped": lambda: heads(whole, "scores", "features"),
         "boxes with the range of objects' boxes, in 2 parts": lambda: heads(whole, *_ALL),
         "channels with outliers in up to 16 parts": lambda: heads(QuantizeOptions(), *_ALL),
+        "functions in tables": lambda: heads(QuantizeOptions(tables=True), *_ALL),
     }
 
 

@@ -63,6 +63,9 @@ _STATISTICS, _CALIBRATING, _JUDGING = 4, 4, 2
 _LISTING = ("yolo", "nanodet", "ssd", "efficientdet")
 """How names of detectors begin, which `--detections` lists objects of."""
 
+_OPTIONS = QuantizeOptions(tables=True)
+"""How `fitzroy compile` quantizes for the Edge TPU."""
+
 _REASONS = 3
 """Most reasons of operators on the host that a row has."""
 
@@ -86,7 +89,7 @@ def measure(
     calibrating, judged = (
         samples_of(graph, count, seed)[1] for count, seed in ((_CALIBRATING, 1), (_JUDGING, 2))
     )
-    result = quantize_model(graph, calibrating, QuantizeOptions(), known={name: (0.0, 1.0)})
+    result = quantize_model(graph, calibrating, _OPTIONS, known={name: (0.0, 1.0)})
     levels = compare(result.source, result.counterpart, judged).outputs
     source = Source.of(result.graph)
     compiled = compile_edgetpu(source)
@@ -147,7 +150,7 @@ def listed(graph: Graph, *, cutting: bool) -> Json:
     (name,) = listing.inputs
     samples, bounds = samples_of(listing, _CALIBRATING, 1)[1], limits(listing, options)
     known = {name: (0.0, 1.0)}
-    quantized = quantize_model(listing, samples, QuantizeOptions(), known=known, limits=bounds)
+    quantized = quantize_model(listing, samples, _OPTIONS, known=known, limits=bounds)
     source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
     compiled = compile_edgetpu(source)
     return {"listed": figures(compiled) | (several(source, compiled) if cutting else {})}

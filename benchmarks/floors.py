@@ -98,7 +98,7 @@ def _quantized(
     return quantize_model(
         graph,
         samples,
-        QuantizeOptions(keep_float=_head(graph) if headless else []),
+        QuantizeOptions(keep_float=_head(graph) if headless else [], tables=True),
         known={name: (0.0, 1.0)},
         limits=limits(graph, _OPTIONS),
         rare=features(graph, _OPTIONS),

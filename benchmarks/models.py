@@ -265,7 +265,7 @@ def _edgetpu(graph: Graph, model: str) -> Json:
     row: Json = {}
     if not any(graph.type(name).quantization for node in graph.nodes() for name in node.outputs):
         row["calibration"], samples = samples_of(graph, _CALIBRATING, 1, model)
-        result = quantize_model(graph, samples, QuantizeOptions())
+        result = quantize_model(graph, samples, QuantizeOptions(tables=True))
         judged = samples_of(graph, _JUDGING, 2, model)[1]
         levels = compare(result.source, result.counterpart, judged).outputs
         row["snr_db"] = {name: round(off.decibels, 1) for name, off in levels.items()}

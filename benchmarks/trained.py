@@ -153,7 +153,7 @@ def _compiled(subject: Subject) -> tuple[EdgeTpuCompilation, Source, list[float]
     result = quantize_model(
         graph,
         pictures,
-        QuantizeOptions(keep_float=kept_float(graph)),
+        QuantizeOptions(keep_float=kept_float(graph), tables=True),
         known={name: subject.span},
         limits=limits(graph, OPTIONS),
         rare=features(graph, OPTIONS) if _lists(graph) else (),
