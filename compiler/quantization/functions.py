@@ -24,6 +24,9 @@ from fitzroy.hw_models.numerics import Arithmetic
 _SMOOTH = ("add", "div", "mul", "sub")
 """Operators of two operands whose results have no jumps."""
 
+_MOST_NODES = 48
+"""Most operators of a function; few functions have ten, and all of them are one table."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementFunction:
@@ -124,9 +127,9 @@ def _is_read_by_functions(graph: Graph, name: str, kept: Collection[str]) -> boo
 
 
 def _between(graph: Graph, source: str, last: Node) -> list[Node]:
-    """The nodes that compute a result of a value, the last one first."""
+    """The nodes that compute a result of a value, the last one first; too many are left out."""
     nodes, left = {last.name: last}, _computed(graph, last)
-    while left:
+    while left and len(nodes) <= _MOST_NODES:
         name = left.pop()
         node = graph.producer(name)
         if name != source and node is not None and node.name not in nodes:
@@ -145,7 +148,7 @@ def _is_one_table(
     readers = graph.consumers(last.outputs[0])
     given = {name for node in nodes for name in _computed(graph, node)} - inner
     return (
-        bool(inner)
+        1 < len(nodes) <= _MOST_NODES
         and any(_has_table(node) for node in nodes)
         and RULES[last.op].result is None
         and bool(readers)

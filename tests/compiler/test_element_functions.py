@@ -156,6 +156,19 @@ def test_a_function_of_an_input_is_not_looked_up(border: Border) -> None:
     assert not result.looked_up
 
 
+def test_a_function_has_as_many_operators_as_a_table_takes() -> None:
+    """The others of a long chain stay as they are."""
+    m = detectors.Maker()
+    x = m.layer(m.image, 8)
+    for _ in range(40):
+        x = m.emit("tanh", [m.binary("mul", x, 0.9)], m.shape(x))
+    graph = m.done(m.layer(m.binary("add", x, 0.5), 4))
+    (found,) = element_functions(graph, ())
+    assert 40 < len(found.nodes) <= 48
+    compiled = compile_edgetpu(Source.of(quantized(graph, TABLES).graph))
+    assert not on_host(compiled)
+
+
 def test_it_computes_what_its_operators_do() -> None:
     (function,) = element_functions(network(mish), ())
     x = np.linspace(-8, 8, 200)
