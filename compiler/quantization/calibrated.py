@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.compiler.ir import Graph, Node
@@ -12,7 +12,7 @@ from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import FuseActivations
 from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.fitting import compensated, reads_rows
-from fitzroy.compiler.quantization.functions import ElementFunction
+from fitzroy.compiler.quantization.functions import ElementFunction, HasTable
 from fitzroy.compiler.quantization.options import Effort, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.parts import without_bounds
@@ -49,7 +49,6 @@ class Quantized:
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
-        looked_up: names of nodes that make up functions of one element, for a table each.
         computed: the quantized graph without the rest; None if there is no rest.
     """
 
@@ -59,7 +58,6 @@ class Quantized:
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
-    looked_up: frozenset[str] = frozenset()
     computed: Graph | None = None
 
     @property
@@ -67,10 +65,15 @@ class Quantized:
         """The quantized graph of all that `source` has."""
         return self.computed or self.graph
 
+    @property
+    def looked_up(self) -> frozenset[str]:
+        """Names of nodes that make up functions of one element, for a table each."""
+        return frozenset(self.scheme.arguments)
+
     def __repr__(self) -> str:
         return (
             f"<Quantized {self.graph.name!r}: {len(self.scheme.operands)} operators on integers, "
-            f"{len(self.scheme.floats)} float32, of which tables make up for {len(self.looked_up)}>"
+            f"{len(self.looked_up)} in tables, {len(self.scheme.floats - self.looked_up)} float32>"
         )
 
 
@@ -103,6 +106,7 @@ class Calibrated:
         statistics: of its activations.
         floats: names of the nodes that stay float32.
         functions: what some of them make up, for a table each.
+        has_table: whether hardware has a table.
         known: ranges of inputs that are known beforehand.
         limits: of values whose small elements do not matter: the least that does, and up to where
             elements matter whatever samples have.
@@ -118,6 +122,7 @@ class Calibrated:
     statistics: Mapping[str, Statistics]
     floats: frozenset[str]
     functions: Sequence[ElementFunction]
+    has_table: HasTable
     known: Mapping[str, Range]
     limits: Mapping[str, Range]
     rare: frozenset[str]
@@ -146,12 +151,7 @@ class Calibrated:
         """
         options = self.options
         source, statistics = self.graph, self.statistics
-        scheme = choose(
-            source,
-            self.ranges(recipe),
-            self.floats,
-            self.headroom() if recipe.ranges is RangeMethod.MSE else {},
-        )
+        scheme = self.scheme(recipe)
         parameters = {
             node.name: _nearest(source, node, scheme, per_channel=options.per_channel)
             for node in with_filters(source, scheme.floats)
@@ -168,12 +168,31 @@ class Calibrated:
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
         result = without_bounds(result) if self.above else result
         verify(result)
-        return Quantized(result, source, scheme, parameters, *about, self.looked_up)
+        return Quantized(result, source, scheme, parameters, *about)
 
-    @property
-    def looked_up(self) -> frozenset[str]:
-        """Names of the nodes whose functions tables hold."""
-        return frozenset(node.name for function in self.functions for node in function.nodes)
+    def scheme(self, recipe: Recipe) -> Scheme:
+        """How activations are quantized.
+
+        Operators of functions of which hardware has no table are quantized one by one.
+        """
+        headroom = self.headroom() if recipe.ranges is RangeMethod.MSE else {}
+        floats, functions = self.floats, self.functions
+        while True:
+            ranges = replace(self, functions=functions).ranges(recipe)
+            scheme = choose(self.graph, ranges, floats, headroom, functions)
+            found = scheme.quantizations
+            held = [
+                function
+                for function in functions
+                if function.is_looked_up(
+                    found[function.source], found[function.result], self.has_table
+                )
+            ]
+            if len(held) == len(functions):
+                return scheme
+            lost = [function for function in functions if function not in held]
+            floats -= {node.name for function in lost for node in function.nodes}
+            functions = held
 
     def ranges(self, recipe: Recipe) -> dict[str, Range]:
         """The range of every activation."""
@@ -186,7 +205,8 @@ class Calibrated:
             if name not in graph.values:
                 continue
             function = tables.get(name) or readers_function(graph, name)
-            coherent = recipe.coherent * (OF_TABLES if name in tables else 1.0)
+            levels_off = name in tables and tables[name].levels_off(*known.extrema)
+            coherent = recipe.coherent * (OF_TABLES if levels_off else 1.0)
             coherent = 1.0 if is_last(graph, name) else coherent
             use = Use(function, counts.get(name), coherent, name in kept)
             found[name] = choose_range(known, recipe.ranges, self.options.percentile, use)

@@ -90,7 +90,7 @@ class _Corrector:
         self.reals = frozenset(
             name for node in graph.nodes() if node.name in scheme.floats for name in node.outputs
         )
-        """Values that quantized operators round when they read them."""
+        """Values that quantized operators and functions round when they read them."""
 
     def run(self, progress: Callable[[str], None]) -> dict[str, Parameters]:
         nodes = self.graph.nodes()
@@ -130,7 +130,7 @@ class _Corrector:
         return _rounded(array, quantization)
 
     def read(self, name: str, array: Array) -> Array:
-        """A value as a quantized operator reads it."""
+        """A value as a quantized operator, or a function as a whole, reads it."""
         return self.round(name, array) if name in self.reals else array
 
     def both(self, node: Node, number: int) -> tuple[Values, Values]:
@@ -140,6 +140,7 @@ class _Corrector:
             return exact, exact
         call, values = Call.of(self.graph, node), self.rounded[number]
         operands = self.scheme.operands.get(node.name, {})
+        source = self.scheme.arguments.get(node.name)
         arrays: list[Array | None] = []
         for index, value in enumerate(call.inputs):
             if value is None:
@@ -148,7 +149,8 @@ class _Corrector:
             array = value.data
             if array is None:
                 array = values[value.name]
-                array = array if node.name in self.scheme.floats else self.read(value.name, array)
+                if node.name not in self.scheme.floats or source == value.name:
+                    array = self.read(value.name, array)
             key = operands.get(index)
             if isinstance(key, tuple):
                 array = _rounded(array, self.scheme.quantizations[key])

@@ -3,29 +3,44 @@
 Where each operator is quantized, each rounds its result. Hardware that looks a function of 8 bits
 up needs no numbers in between: the operators stay on real numbers between two quantized values, and
 their function is rounded once.
+
+Each function has conversions of its own at its ends, so that hardware finds it whatever else reads
+the same values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import Clamp, Unary
-from fitzroy.compiler.quantization.ranges import Doubles
+from fitzroy.compiler.quantization.ranges import Doubles, slope
 from fitzroy.compiler.quantization.rules import RULES, is_real
 from fitzroy.compiler.reference import evaluate_elements
+from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 
 _SMOOTH = ("add", "div", "mul", "sub")
 """Operators of two operands whose results have no jumps."""
 
-_MOST_NODES = 48
-"""Most operators of a function; few functions have ten, and all of them are one table."""
+MOST_OPERATORS = 62
+"""Most operators of a function; few functions have ten."""
+
+_FLAT = 0.1
+"""A function levels off where its slope is less than this share of that at its other end."""
+
+Codes = npt.NDArray[np.int64]
+"""The stored result of a function for each stored argument of 8 bits, both unsigned, [256]."""
+
+HasTable = Callable[[Codes, int, int], bool]
+"""Whether hardware has a table for codes, given the unsigned zero points of argument and result."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,14 +60,43 @@ class ElementFunction:
     def __call__(self, x: Doubles) -> Doubles:
         """What the operators make of real numbers."""
         calls = [Call.of(self.graph, node) for node in self.nodes]
-        found = evaluate_elements(calls, x.astype(np.float32), Arithmetic.XNNPACK)
+        with np.errstate(all="ignore"):
+            found = evaluate_elements(calls, x.astype(np.float32), Arithmetic.XNNPACK)
         return found.astype(np.float64)
+
+    @property
+    def result(self) -> str:
+        """The value that they give."""
+        return self.nodes[-1].outputs[0]
+
+    def is_looked_up(self, before: Quantization, after: Quantization, has_table: HasTable) -> bool:
+        """Whether hardware gives the right results for all arguments of 8 bits.
+
+        Args:
+            before: how arguments are quantized.
+            after: how results are quantized.
+            has_table: says so of codes. What is not finite for some argument is not asked for.
+        """
+        low, high = DType.INT8.limits
+        stored = np.arange(low, high + 1).astype(np.int8)
+        found = self(numerics.dequantize(stored, before).astype(np.float64))
+        if not np.isfinite(found).all():
+            return False
+        codes = (
+            numerics.quantize(found.astype(np.float32), after, DType.INT8).astype(np.int64) - low
+        )
+        return has_table(codes, before.zero_point[0] - low, after.zero_point[0] - low)
+
+    def levels_off(self, low: float, high: float) -> bool:
+        """Whether it is almost constant at an end of a range, as SiLU is far below zero."""
+        slopes = np.abs(slope(self, np.array([low, high]), (high - low) / 255))
+        return bool(slopes.min() < _FLAT * slopes.max())
 
     @property
     def is_alone(self) -> bool:
         """Whether nothing else reads what it is a function of."""
         readers = self.graph.consumers(self.source)
-        return all(node in self.nodes for node in readers)
+        return self.source not in self.graph.outputs and all(node in self.nodes for node in readers)
 
 
 def element_functions(
@@ -60,9 +104,8 @@ def element_functions(
 ) -> list[ElementFunction]:
     """The functions of one element that two or more operators make up.
 
-    What a function reads and gives is read or given by quantized operators, and nothing else reads
-    what is in between. One of its operators at least has a table in any case, so that no table is
-    added.
+    Quantized operators read what a function gives, and nothing else reads what is in between. One
+    of its operators at least has a table in any case, so that no table is added.
 
     Args:
         graph: a float32 graph.
@@ -129,7 +172,7 @@ def _is_read_by_functions(graph: Graph, name: str, kept: Collection[str]) -> boo
 def _between(graph: Graph, source: str, last: Node) -> list[Node]:
     """The nodes that compute a result of a value, the last one first; too many are left out."""
     nodes, left = {last.name: last}, _computed(graph, last)
-    while left and len(nodes) <= _MOST_NODES:
+    while left and len(nodes) <= MOST_OPERATORS:
         name = left.pop()
         node = graph.producer(name)
         if name != source and node is not None and node.name not in nodes:
@@ -148,8 +191,8 @@ def _is_one_table(
     readers = graph.consumers(last.outputs[0])
     given = {name for node in nodes for name in _computed(graph, node)} - inner
     return (
-        1 < len(nodes) <= _MOST_NODES
-        and any(_has_table(node) for node in nodes)
+        1 < len(nodes) <= MOST_OPERATORS
+        and any(_takes_a_table(node) for node in nodes)
         and RULES[last.op].result is None
         and bool(readers)
         and all(node.name not in kept for node in readers)
@@ -160,6 +203,6 @@ def _is_one_table(
     )
 
 
-def _has_table(node: Node) -> bool:
+def _takes_a_table(node: Node) -> bool:
     """Whether an operator is a function that hardware looks up, and more than the end of a sum."""
     return isinstance(OPS[node.op], Unary) and not isinstance(OPS[node.op], Clamp)

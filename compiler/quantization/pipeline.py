@@ -30,7 +30,11 @@ from fitzroy.compiler.quantization.calibrated import (
     Recipe,
 )
 from fitzroy.compiler.quantization.equalization import equalize
-from fitzroy.compiler.quantization.functions import ElementFunction, element_functions
+from fitzroy.compiler.quantization.functions import (
+    ElementFunction,
+    HasTable,
+    element_functions,
+)
 from fitzroy.compiler.quantization.masks import unseen, with_bounded_masks, with_finite_masks
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
@@ -104,6 +108,7 @@ def quantize_model(
     limits: Mapping[str, Range] = MappingProxyType({}),
     rare: Collection[str] = (),
     bounds: Mapping[str, Range] = MappingProxyType({}),
+    has_table: HasTable = lambda codes, zero_in, zero_out: True,
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -118,6 +123,7 @@ def quantize_model(
         rare: values whose largest elements are few, and what counts, as features of objects: none
             of them is cut off.
         bounds: of values of which only elements between these matter, as boxes of objects.
+        has_table: whether hardware has a table of a function; others are not looked up.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -132,7 +138,9 @@ def quantize_model(
         return _before_rest(
             graph,
             options,
-            lambda chosen: quantize_model(part, samples, chosen, progress, known=known),
+            lambda chosen: quantize_model(
+                part, samples, chosen, progress, known=known, has_table=has_table
+            ),
         )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
@@ -171,6 +179,7 @@ def quantize_model(
         statistics,
         frozenset(floats),
         functions,
+        has_table,
         known,
         limits,
         frozenset(rare),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node, Value, unused_name
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.quantization.functions import ElementFunction
 from fitzroy.compiler.quantization.options import Border
 from fitzroy.compiler.quantization.parameters import Parameters
 from fitzroy.compiler.quantization.rules import is_real, touches_reals
@@ -55,6 +56,8 @@ class _Rewriter:
         """Names of the int8 forms of the source's values."""
         self.reals: dict[str, str] = {}
         """Names of the float32 forms of the source's values."""
+        self.arguments: dict[ElementFunction, str] = {}
+        """Names of the float32 forms of what functions are functions of."""
         self.converted: dict[tuple[str, Quantization], str] = {}
         self.constants: dict[tuple[str, Quantization], str] = {}
         self.taken = {*source.values, *(node.name for node in source.nodes())}
@@ -148,12 +151,28 @@ class _Rewriter:
     def copy(self, node: Node) -> None:
         """A node that stays as it is."""
         stored = self.integers if OPS[node.op].reads_stored else {}
-        inputs = [stored.get(name or "") or self.plain(name) for name in node.inputs]
+        source = self.scheme.arguments.get(node.name)
+        inputs = [
+            self.argument(node, name)
+            if name is not None and name == source
+            else stored.get(name or "") or self.plain(name)
+            for name in node.inputs
+        ]
         for name in node.outputs:
             self.result.add_value(Value(name, self.source.type(name)))
             if is_real(self.source, name):
                 self.reals[name] = name
         self.result.add_node(replace(node, inputs=tuple(inputs)))
+
+    def argument(self, node: Node, name: str) -> str:
+        """The float32 form of what a function is one of: its own, of the quantized value."""
+        function = self.scheme.function(node)
+        if function not in self.arguments:
+            integer = self.integer(name, self.scheme.quantizations[name])
+            form = self.unused(f"{name}.dequantized")
+            type = self.source.type(name)
+            self.arguments[function] = self.convert(integer, form, type, "dequantize")
+        return self.arguments[function]
 
     def plain(self, name: str | None) -> str | None:
         """An operand as the source has it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from fitzroy.base.types import Quantization
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.quantization.functions import ElementFunction
 from fitzroy.compiler.quantization.ranges import asymmetric
 from fitzroy.compiler.quantization.rules import (
     RULES,
@@ -19,7 +21,7 @@ from fitzroy.compiler.quantization.rules import (
 from fitzroy.compiler.quantization.statistics import Range
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scheme:
     """How the activations of a graph are quantized.
 
@@ -28,12 +30,26 @@ class Scheme:
         operands: for each node that is quantized, its activations by operand index.
         quantizations: of every activation that some quantized node reads or gives.
         fixed: results whose quantization the specification fixes.
+        functions: what some of the nodes that stay as they are make up. They read what they are a
+            function of as quantized.
     """
 
     floats: frozenset[str]
     operands: Mapping[str, Mapping[int, Key]]
     quantizations: Mapping[Key, Quantization]
     fixed: Mapping[str, Quantization] = field(default_factory=dict)
+    functions: Sequence[ElementFunction] = ()
+
+    @cached_property
+    def arguments(self) -> Mapping[str, str]:
+        """For each node of a function, the value that the function is one of."""
+        return {node.name: found.source for found in self.functions for node in found.nodes}
+
+    def function(self, node: Node) -> ElementFunction:
+        """The function that a node belongs to."""
+        return next(
+            found for found in self.functions if any(node.name == one.name for one in found.nodes)
+        )
 
     def raw(self, name: str) -> Quantization:
         """The quantization in which a result is computed; others read it converted."""
@@ -75,6 +91,7 @@ def choose(
     ranges: Mapping[str, Range],
     floats: Iterable[str],
     headroom: Mapping[str, float] = MappingProxyType({}),
+    functions: Sequence[ElementFunction] = (),
 ) -> Scheme:
     """The quantization of every activation.
 
@@ -84,8 +101,9 @@ def choose(
         floats: names of the nodes that stay float32.
         headroom: how many times wider to make the range of an activation; others have none, and of
             those that share a range, the least counts.
+        functions: what some of the nodes that stay float32 make up.
     """
-    return _Chooser(graph, ranges, frozenset(floats), headroom).scheme()
+    return _Chooser(graph, ranges, frozenset(floats), headroom, functions).scheme()
 
 
 _NARROW = 0.5
@@ -104,8 +122,10 @@ class _Chooser:
         ranges: Mapping[str, Range],
         floats: frozenset[str],
         headroom: Mapping[str, float],
+        functions: Sequence[ElementFunction],
     ) -> None:
         self.graph, self.floats, self.headroom = graph, floats, headroom
+        self.functions = functions
         self.ranges: dict[Key, Range] = dict(ranges.items())
         self.groups = _Groups()
         self.fixed: dict[str, Quantization] = {}
@@ -116,13 +136,15 @@ class _Chooser:
         for name in (*self.graph.inputs, *self.graph.outputs):
             if is_real(self.graph, name) and not self.graph.value(name).is_constant:
                 self.groups.find(name)
+        for function in self.functions:
+            self.groups.find(function.source)
         for node in self.graph.nodes():
             if node.name not in self.floats:
                 self.add(node)
         chosen: dict[Key, Quantization] = {}
         for members in self.groups.members().values():
             chosen.update(dict.fromkeys(members, self.quantization(members)))
-        return Scheme(self.floats, self.operands, chosen, self.fixed)
+        return Scheme(self.floats, self.operands, chosen, self.fixed, self.functions)
 
     def add(self, node: Node) -> None:
         rule = RULES.get(node.op)

@@ -152,6 +152,10 @@ def test_functions_are_looked_up_on_the_edge_tpu_only(
         return (tmp_path / more[1]).read_bytes()
 
     plain, tables = (written("quantize", "-o", "q.tflite", *x) for x in ((), ("--tables",)))
+    document = fitzroy("quantize", *given[:-1], "--tables", "--json").json
+    assert document["operators"] | {"after": 0} == {
+        "model": 4, "integer": 2, "tables": 2, "float": 0, "after": 0,
+    }  # fmt: skip
     assert "dequantize" not in operators_of(plain)
     assert "dequantize" in operators_of(tables)
     looked_up, each = (written("compile", "-o", "c.tflite", *x) for x in ((), ("--no-tables",)))

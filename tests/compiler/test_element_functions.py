@@ -18,9 +18,10 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ClampAttributes
 from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import compare
-from fitzroy.compiler.quantization.functions import element_functions
+from fitzroy.compiler.quantization.functions import MOST_OPERATORS, element_functions
 from fitzroy.compiler.quantization.options import Border, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
 
 Floats = npt.NDArray[np.float32]
 Function = Callable[[detectors.Maker, str], str]
@@ -104,12 +105,72 @@ def test_what_else_is_read_stays_quantized() -> None:
     assert not element_functions(m.done(both), ())
 
 
-def test_a_smaller_function_is_taken_where_the_larger_one_is_read() -> None:
+def in_turn(m: detectors.Maker, x: str) -> list[str]:
+    """A function of what another one gives, which a layer reads, too."""
+    first = silu(m, x)
+    return [m.layer(first, 4), m.layer(silu(m, first), 4)]
+
+
+def side_by_side(m: detectors.Maker, x: str) -> list[str]:
+    """Two functions of one value, which a layer reads, too."""
+    return [m.layer(m.join([silu(m, x), mish(m, x)], 3), 4), m.layer(x, 4)]
+
+
+@pytest.mark.parametrize("made", [in_turn, side_by_side])
+def test_functions_that_share_values_are_tables_each(
+    made: Callable[[detectors.Maker, str], list[str]],
+) -> None:
     m = detectors.Maker()
-    first = silu(m, m.layer(m.image, 8))
-    second = silu(m, first)
-    found = element_functions(m.done(m.binary("add", m.layer(first, 4), m.layer(second, 4))), ())
-    assert [len(function.nodes) for function in found] == [2, 2]
+    graph = m.done(m.binary("add", *made(m, m.layer(m.image, 8))))
+    result = quantized(graph, TABLES)
+    assert len(result.scheme.functions) == 2
+    source = Source.of(result.graph)
+    compiled = compile_edgetpu(source)
+    assert not on_host(compiled)
+    compared(source, compiled, 0)
+
+
+def test_a_function_of_a_real_number_is_a_table() -> None:
+    """Only what is kept stays on the host."""
+    m = detectors.Maker()
+    read = m.layer(m.image, 8)
+    x = m.emit("maximum", [read, m.constant(np.array(0.1))], m.shape(read))
+    graph = m.done(m.layer(silu(m, x), 4))
+    result = quantized(graph, replace(TABLES, keep_float=["maximum"]))
+    assert len(result.looked_up) == 2
+    compiled = compile_edgetpu(Source.of(result.graph))
+    assert on_host(compiled).isdisjoint(["sigmoid", "mul"])
+
+
+def steps(m: detectors.Maker, x: str) -> str:
+    """A stair, for which eight polynomials are too few."""
+    total = ""
+    for number in range(12):
+        step = unary(m, "tanh", m.binary("mul", m.binary("sub", x, number * 0.4 - 2.53), 20.0))
+        total = step if not total else m.binary("add", total, step)
+    return total
+
+
+def entropy(m: detectors.Maker, x: str) -> str:
+    """A product that is no number at zero."""
+    positive = m.reshape(unary(m, "abs", x), *m.shape(x))
+    return m.binary("mul", positive, unary(m, "log", positive))
+
+
+def test_operators_without_a_table_are_quantized_one_by_one() -> None:
+    graph = network(steps)
+    assert element_functions(graph, ())
+    result = quantize_model(graph, samples(), TABLES, has_table=has_table)
+    assert not result.looked_up
+    assert not on_host(compile_edgetpu(Source.of(result.graph)))
+
+
+def test_what_is_not_finite_for_some_argument_is_not_looked_up() -> None:
+    graph = network(entropy)
+    assert element_functions(graph, ())
+    result = quantized(graph, TABLES)
+    assert not result.looked_up
+    assert decibels(result) == decibels(quantized(graph, QuantizeOptions()))
 
 
 def test_two_arguments_make_no_function() -> None:
@@ -164,7 +225,7 @@ def test_a_function_has_as_many_operators_as_a_table_takes() -> None:
         x = m.emit("tanh", [m.binary("mul", x, 0.9)], m.shape(x))
     graph = m.done(m.layer(m.binary("add", x, 0.5), 4))
     (found,) = element_functions(graph, ())
-    assert 40 < len(found.nodes) <= 48
+    assert MOST_OPERATORS - 2 < len(found.nodes) <= MOST_OPERATORS
     compiled = compile_edgetpu(Source.of(quantized(graph, TABLES).graph))
     assert not on_host(compiled)
 
@@ -173,6 +234,12 @@ def test_it_computes_what_its_operators_do() -> None:
     (function,) = element_functions(network(mish), ())
     x = np.linspace(-8, 8, 200)
     assert function(x) == pytest.approx(x * np.tanh(np.log1p(np.exp(x))), abs=1e-5)
+
+
+def test_only_what_levels_off_needs_a_wider_range() -> None:
+    (function,) = element_functions(network(silu), ())
+    assert function.levels_off(-6.0, 6.0)
+    assert not function.levels_off(1.0, 6.0)
 
 
 def test_ranges_end_where_a_function_is_almost_constant() -> None:

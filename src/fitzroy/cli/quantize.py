@@ -252,6 +252,7 @@ def quantized_model(
         with_detections,
     )
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
+    from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
 
     options.check()
     graph = fitzroy.load(model, how)
@@ -273,6 +274,7 @@ def quantized_model(
         limits=limits(graph, heads),
         rare=features(graph, heads),
         bounds=bounds,
+        has_table=has_table,
     ), samples
 
 
@@ -320,7 +322,8 @@ def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
         "outputs": [tensor(name, graph.type(name)) for name in graph.outputs],
         "operators": {
             "model": len(source.nodes()),
-            "integer": len(result.scheme.operands) + len(result.looked_up),
+            "integer": len(result.scheme.operands),
+            "tables": len(result.looked_up),
             "float": len(result.scheme.floats - result.looked_up),
             "after": len(graph.nodes()),
         },
@@ -367,7 +370,8 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
 
     rows = signature_rows(document)
     counts = document["operators"]
-    text = f"{counts['integer']} on integers, {counts['float']} float32"
+    tables = f"{counts['tables']} in tables, " if counts["tables"] else ""
+    text = f"{counts['integer']} on integers, {tables}{counts['float']} float32"
     rows.append(("operators", text))
     terminal.fields(rows)
     show_accuracy(terminal, document)

@@ -93,6 +93,11 @@ def fitted(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> Fit | 
     return _cached(wanted.tobytes(), zero_in, zero_out)
 
 
+def has_table(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> bool:
+    """Whether the chip has a table that gives wanted codes; arguments as for `fitted`."""
+    return fitted(wanted, zero_in, zero_out) is not None
+
+
 @cache
 def _cached(wanted: bytes, zero_in: int, zero_out: int) -> Fit | None:
     stored = np.frombuffer(wanted, np.int64)

@@ -18,11 +18,12 @@ from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import LookupAttributes
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, fitted
+from fitzroy.compiler.quantization.functions import MOST_OPERATORS
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, has_table
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
 
-_MOST_NODES = 64
-"""Most operators of a function; few functions have ten."""
+_MOST_NODES = MOST_OPERATORS + 2
+"""Most operators of a function, with the conversions at its ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,4 +122,4 @@ def _is_function(graph: Graph, nodes: Sequence[Node]) -> bool:
 def _has_table(graph: Graph, region: _Region) -> bool:
     """Whether the chip has a table for the results of operators."""
     types = graph.type(region.source), graph.type(region.result)
-    return fitted(region.codes, *map(unsigned_zero_point, types)) is not None
+    return has_table(region.codes, *map(unsigned_zero_point, types))
