@@ -68,7 +68,7 @@ class Quantized:
     @property
     def looked_up(self) -> frozenset[str]:
         """Names of nodes that make up functions of one element, for a table each."""
-        return frozenset(self.scheme.arguments)
+        return frozenset(self.scheme.looked_up)
 
     def __repr__(self) -> str:
         return (

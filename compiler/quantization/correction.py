@@ -140,7 +140,7 @@ class _Corrector:
             return exact, exact
         call, values = Call.of(self.graph, node), self.rounded[number]
         operands = self.scheme.operands.get(node.name, {})
-        source = self.scheme.arguments.get(node.name)
+        source = self.scheme.argument(node)
         arrays: list[Array | None] = []
         for index, value in enumerate(call.inputs):
             if value is None:

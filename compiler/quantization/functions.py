@@ -10,7 +10,7 @@ the same values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,8 +112,22 @@ def element_functions(
         kept: names of nodes that belong to no function.
         quantized: names of values that are quantized in any case.
     """
+    found: dict[str, ElementFunction] = {}
+    # What reads a function may itself be one, of its result.
+    while more := _with_others(graph, kept, quantized, found):
+        found |= more
+    return list(dict.fromkeys(found.values()))
+
+
+def _with_others(
+    graph: Graph,
+    kept: Collection[str],
+    quantized: Collection[str],
+    known: Mapping[str, ElementFunction],
+) -> dict[str, ElementFunction]:
+    """Functions by the names of their nodes, none of which belongs to those that are known."""
     order = {node.name: number for number, node in enumerate(graph.nodes())}
-    sources = _sources(graph, kept)
+    sources = _sources(graph, {*kept, *known})
     found: dict[str, ElementFunction] = {}
     for node in reversed(graph.nodes()):
         source = sources.get(node.outputs[0])
@@ -124,7 +138,7 @@ def element_functions(
             ordered = tuple(sorted(nodes, key=lambda one: order[one.name]))
             function = ElementFunction(graph, ordered, source)
             found.update(dict.fromkeys((one.name for one in nodes), function))
-    return list(dict.fromkeys(found.values()))
+    return found
 
 
 def _sources(graph: Graph, kept: Collection[str]) -> dict[str, str]:

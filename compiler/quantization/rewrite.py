@@ -151,7 +151,7 @@ class _Rewriter:
     def copy(self, node: Node) -> None:
         """A node that stays as it is."""
         stored = self.integers if OPS[node.op].reads_stored else {}
-        source = self.scheme.arguments.get(node.name)
+        source = self.scheme.argument(node)
         inputs = [
             self.argument(node, name)
             if name is not None and name == source
@@ -166,7 +166,7 @@ class _Rewriter:
 
     def argument(self, node: Node, name: str) -> str:
         """The float32 form of what a function is one of: its own, of the quantized value."""
-        function = self.scheme.function(node)
+        function = self.scheme.looked_up[node.name]
         if function not in self.arguments:
             integer = self.integer(name, self.scheme.quantizations[name])
             form = self.unused(f"{name}.dequantized")

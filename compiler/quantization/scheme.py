@@ -41,15 +41,14 @@ class Scheme:
     functions: Sequence[ElementFunction] = ()
 
     @cached_property
-    def arguments(self) -> Mapping[str, str]:
-        """For each node of a function, the value that the function is one of."""
-        return {node.name: found.source for found in self.functions for node in found.nodes}
+    def looked_up(self) -> Mapping[str, ElementFunction]:
+        """The functions by the names of their nodes."""
+        return {node.name: found for found in self.functions for node in found.nodes}
 
-    def function(self, node: Node) -> ElementFunction:
-        """The function that a node belongs to."""
-        return next(
-            found for found in self.functions if any(node.name == one.name for one in found.nodes)
-        )
+    def argument(self, node: Node) -> str | None:
+        """The value that the function of a node is one of; None if it belongs to none."""
+        function = self.looked_up.get(node.name)
+        return None if function is None else function.source
 
     def raw(self, name: str) -> Quantization:
         """The quantization in which a result is computed; others read it converted."""
