@@ -104,6 +104,22 @@ def test_functions_that_operators_make_up_are_looked_up(
     assert [node.op for node in as_tables(source.graph).graph.nodes()] == ["abs", "lookup", "abs"]
 
 
+def test_functions_may_share_a_conversion() -> None:
+    model = Functions(3)
+    x = model.graph.add_input("x", model.type(SHAPE, 0.03))
+    real = model.emit("dequantize", [model.emit("abs", [x], model.type(SHAPE, 0.03))], REAL)
+    for function in (silu, mish):
+        stored = model.emit("quantize", [function(model, real)], model.type(SHAPE, 0.02))
+        model.graph.outputs.append(model.emit("abs", [stored], model.type(SHAPE, 0.02)))
+    verify(model.graph)
+    found = [node.op for node in as_tables(model.graph).graph.nodes()]
+    assert sorted(found) == ["abs", "abs", "abs", "lookup", "lookup"]
+    source = Source.of(model.graph)
+    compiled = compile_edgetpu(source, costs=None)
+    assert not on_host(compiled)
+    compared(source, compiled, steps=1)
+
+
 def test_results_that_others_read_are_not_looked_up() -> None:
     graph = between_conversions(silu, shown=True)
     assert as_tables(graph).graph is graph

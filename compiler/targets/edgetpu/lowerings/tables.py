@@ -31,7 +31,7 @@ class _Region:
     """Operators between two values of 8 bits, in order.
 
     Attributes:
-        nodes: the operators; nothing but them reads what is in between.
+        nodes: the operators; nothing but them reads what they compute in between.
         source: what they read, beside constants of one element.
         result: what the last one gives.
         codes: unsigned stored result for each unsigned stored element of the source, int64[256].
@@ -63,8 +63,6 @@ class _Tables(Rewriter[_Region]):
         """Look results up."""
         stored = item.codes + self.graph.type(item.result).dtype.limits[0]
         attributes = LookupAttributes(tuple(stored.tolist()))
-        for node in reversed(item.nodes[:-1]):
-            self.graph.remove(node.name)
         self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
 
 
@@ -114,7 +112,9 @@ def _is_function(graph: Graph, nodes: Sequence[Node]) -> bool:
         value = graph.value(name)
         if value.type.size != 1 if value.is_constant else value.type.shape != shape:
             return False
-    inner = {name for node in nodes for name in node.outputs} - {result}
+    # Others may read the real numbers that the first conversion gives, too.
+    computing = [node for node in nodes if node.op != "dequantize"]
+    inner = {name for node in computing for name in node.outputs} - {result}
     readers = [node for name in inner for node in graph.consumers(name)]
     return inner.isdisjoint(graph.outputs) and all(node in nodes for node in readers)
 
