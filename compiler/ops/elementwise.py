@@ -378,6 +378,10 @@ class Clamp(Unary):
         raise TypeRuleError(f"TFLite has no clamp to {p['min']} to {p['max']}")
 
 
+MOST_OPERATORS = 62
+"""Most operators that a look-up takes the place of; few functions have ten."""
+
+
 @dataclass(frozen=True)
 class LookupAttributes(Attributes):
     """Attributes of a table: the stored result for each stored element, from the least on."""

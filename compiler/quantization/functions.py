@@ -20,7 +20,7 @@ from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import Clamp, Unary
+from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, Clamp, Unary
 from fitzroy.compiler.quantization.ranges import Doubles, slope
 from fitzroy.compiler.quantization.rules import RULES, is_real
 from fitzroy.compiler.reference import evaluate_elements
@@ -29,9 +29,6 @@ from fitzroy.hw_models.numerics import Arithmetic
 
 _SMOOTH = ("add", "div", "mul", "sub")
 """Operators of two operands whose results have no jumps."""
-
-MOST_OPERATORS = 62
-"""Most operators of a function; few functions have ten."""
 
 _FLAT = 0.1
 """A function levels off where its slope is less than this share of that at its other end."""

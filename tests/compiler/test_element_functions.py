@@ -15,10 +15,10 @@ from tests.compiler.test_unread import cycles
 from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, ClampAttributes
 from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import compare
-from fitzroy.compiler.quantization.functions import MOST_OPERATORS, element_functions
+from fitzroy.compiler.quantization.functions import element_functions
 from fitzroy.compiler.quantization.options import Border, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table

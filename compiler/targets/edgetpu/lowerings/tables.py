@@ -16,9 +16,8 @@ import numpy.typing as npt
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import LookupAttributes
+from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, LookupAttributes
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
-from fitzroy.compiler.quantization.functions import MOST_OPERATORS
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, has_table
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
 
