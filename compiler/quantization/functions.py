@@ -79,14 +79,15 @@ class ElementFunction:
         found = self(numerics.dequantize(stored, before).astype(np.float64))
         if not np.isfinite(found).all():
             return False
-        codes = (
-            numerics.quantize(found.astype(np.float32), after, DType.INT8).astype(np.int64) - low
-        )
+        results = numerics.quantize(found.astype(np.float32), after, DType.INT8)
+        codes = results.astype(np.int64) - low
         return has_table(codes, before.zero_point[0] - low, after.zero_point[0] - low)
 
     def levels_off(self, low: float, high: float) -> bool:
         """Whether it is almost constant at an end of a range, as SiLU is far below zero."""
-        slopes = np.abs(slope(self, np.array([low, high]), (high - low) / 255))
+        # Slopes that are no numbers, as of an argument that is the same everywhere, say no.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = np.abs(slope(self, np.array([low, high]), (high - low) / 255))
         return bool(slopes.min() < _FLAT * slopes.max())
 
     @property

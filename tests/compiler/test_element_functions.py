@@ -249,6 +249,14 @@ def test_only_what_levels_off_needs_a_wider_range() -> None:
     assert not function.levels_off(1.0, 6.0)
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_argument_may_be_the_same_everywhere() -> None:
+    m = detectors.Maker()
+    graph = m.done(m.layer(silu(m, m.layer(m.image, 1)), 4))
+    black = [{"image": np.zeros_like(sample["image"])} for sample in samples()]
+    assert len(quantize_model(graph, black, TABLES).looked_up) == 2
+
+
 def test_ranges_end_where_a_function_is_almost_constant() -> None:
     """Far below zero, a step more or less of a table costs less than what is cut off."""
     graph = network(silu)
