@@ -106,7 +106,7 @@ class Calibrated:
         statistics: of its activations.
         floats: names of the nodes that stay float32.
         functions: what some of them make up, for a table each.
-        has_table: whether hardware has a table.
+        has_table: whether hardware has a table that gives certain codes.
         known: ranges of inputs that are known beforehand.
         limits: of values whose small elements do not matter: the least that does, and up to where
             elements matter whatever samples have.
@@ -176,23 +176,20 @@ class Calibrated:
         Operators of functions of which hardware has no table are quantized one by one.
         """
         headroom = self.headroom() if recipe.ranges is RangeMethod.MSE else {}
-        floats, functions = self.floats, self.functions
-        while True:
-            ranges = replace(self, functions=functions).ranges(recipe)
-            scheme = choose(self.graph, ranges, floats, headroom, functions)
-            found = scheme.quantizations
-            held = [
-                function
-                for function in functions
-                if function.is_looked_up(
-                    found[function.source], found[function.result], self.has_table
-                )
-            ]
-            if len(held) == len(functions):
-                return scheme
-            lost = [function for function in functions if function not in held]
-            floats -= {node.name for function in lost for node in function.nodes}
-            functions = held
+        scheme = choose(self.graph, self.ranges(recipe), self.floats, headroom, self.functions)
+        found = scheme.quantizations
+        lost = [
+            function
+            for function in self.functions
+            if not function.is_looked_up(
+                found[function.source], found[function.result], self.has_table
+            )
+        ]
+        if not lost:
+            return scheme
+        floats = self.floats - {node.name for function in lost for node in function.nodes}
+        functions = [function for function in self.functions if function not in lost]
+        return replace(self, floats=floats, functions=functions).scheme(recipe)
 
     def ranges(self, recipe: Recipe) -> dict[str, Range]:
         """The range of every activation."""
@@ -204,10 +201,12 @@ class Calibrated:
         for name, known in statistics.items():
             if name not in graph.values:
                 continue
-            function = tables.get(name) or readers_function(graph, name)
-            levels_off = name in tables and tables[name].levels_off(*known.extrema)
-            coherent = recipe.coherent * (OF_TABLES if levels_off else 1.0)
-            coherent = 1.0 if is_last(graph, name) else coherent
+            table, coherent = tables.get(name), recipe.coherent
+            if is_last(graph, name):
+                coherent = 1.0
+            elif table is not None and table.levels_off(*known.extrema):
+                coherent *= OF_TABLES
+            function = table or readers_function(graph, name)
             use = Use(function, counts.get(name), coherent, name in kept)
             found[name] = choose_range(known, recipe.ranges, self.options.percentile, use)
         # What comes from outside is not cut off.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fitzroy.base import budget
 from fitzroy.base.progress import counted
 from fitzroy.base.types import Array, DType, Quantization
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation
@@ -129,28 +129,30 @@ class _Corrector:
             array = _rounded(array, raw)
         return _rounded(array, quantization)
 
-    def read(self, name: str, array: Array) -> Array:
-        """A value as a quantized operator, or a function as a whole, reads it."""
-        return self.round(name, array) if name in self.reals else array
+    def read(self, value: Value, number: int) -> Array:
+        """A value of a sample as a quantized operator, or a function as a whole, reads it."""
+        if value.data is not None:
+            return value.data
+        array = self.rounded[number][value.name]
+        return self.round(value.name, array) if value.name in self.reals else array
 
     def both(self, node: Node, number: int) -> tuple[Values, Values]:
         """Results of a node without filter, in float32 and as integers have them."""
         exact = evaluate_node(self.graph, node, self.exact[number], Arithmetic.XNNPACK)
         if not touches_reals(self.graph, node):
             return exact, exact
-        call, values = Call.of(self.graph, node), self.rounded[number]
+        call = Call.of(self.graph, node)
         operands = self.scheme.operands.get(node.name, {})
-        source = self.scheme.argument(node)
+        stays, source = node.name in self.scheme.floats, self.scheme.argument(node)
         arrays: list[Array | None] = []
         for index, value in enumerate(call.inputs):
             if value is None:
                 arrays.append(None)
                 continue
-            array = value.data
-            if array is None:
-                array = values[value.name]
-                if node.name not in self.scheme.floats or source == value.name:
-                    array = self.read(value.name, array)
+            if stays and value.data is None and value.name != source:
+                array = self.rounded[number][value.name]
+            else:
+                array = self.read(value, number)
             key = operands.get(index)
             if isinstance(key, tuple):
                 array = _rounded(array, self.scheme.quantizations[key])
@@ -158,7 +160,7 @@ class _Corrector:
         with np.errstate(all="ignore"):
             results = OPS[node.op].evaluate(call, arrays, Arithmetic.XNNPACK)
         found = dict(zip(node.outputs, results, strict=True))
-        if node.name in self.scheme.floats:
+        if stays:
             return exact, found
         return exact, {name: self.round(name, array) for name, array in found.items()}
 
@@ -175,7 +177,7 @@ class _Corrector:
         source, kernel = (str(operand) for operand in node.inputs[:2])
         alone = len(self.graph.consumers(kernel)) == 1
         if alone and not self.graph.value(source).is_constant:
-            inputs = [self.read(source, values[source]) for values in self.rounded]
+            inputs = [self.read(self.graph.value(source), number) for number in numbers]
             if self.fits_weights:
                 given = fitted(self.graph, node, given, inputs, wanted)
             elif not reads_rows(self.graph, node):
@@ -217,12 +219,8 @@ class _Corrector:
         call = Call.of(self.graph, replace(node, inputs=node.inputs[:2]))
         source = call.inputs[0]
         assert source is not None
-        array = source.data
-        if array is None:
-            array = self.read(source.name, self.rounded[number][source.name])
-        (found,) = OPS[node.op].evaluate(
-            call, [array, parameters.real_filter()], Arithmetic.XNNPACK
-        )
+        operands = [self.read(source, number), parameters.real_filter()]
+        (found,) = OPS[node.op].evaluate(call, operands, Arithmetic.XNNPACK)
         return found
 
 

@@ -72,7 +72,7 @@ class ElementFunction:
         Args:
             before: how arguments are quantized.
             after: how results are quantized.
-            has_table: says so of codes. What is not finite for some argument is not asked for.
+            has_table: asked only if the result is finite for every argument.
         """
         low, high = DType.INT8.limits
         stored = np.arange(low, high + 1).astype(np.int8)

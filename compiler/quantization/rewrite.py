@@ -57,7 +57,7 @@ class _Rewriter:
         self.reals: dict[str, str] = {}
         """Names of the float32 forms of the source's values."""
         self.arguments: dict[ElementFunction, str] = {}
-        """Names of the float32 forms of what functions are functions of."""
+        """Names of the float32 forms of the arguments of functions."""
         self.converted: dict[tuple[str, Quantization], str] = {}
         self.constants: dict[tuple[str, Quantization], str] = {}
         self.taken = {*source.values, *(node.name for node in source.nodes())}
@@ -165,7 +165,7 @@ class _Rewriter:
         self.result.add_node(replace(node, inputs=tuple(inputs)))
 
     def argument(self, node: Node, name: str) -> str:
-        """The float32 form of what a function is one of: its own, of the quantized value."""
+        """The float32 form of a function's argument, which is converted for this function alone."""
         function = self.scheme.looked_up[node.name]
         if function not in self.arguments:
             integer = self.integer(name, self.scheme.quantizations[name])

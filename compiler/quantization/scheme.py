@@ -30,8 +30,8 @@ class Scheme:
         operands: for each node that is quantized, its activations by operand index.
         quantizations: of every activation that some quantized node reads or gives.
         fixed: results whose quantization the specification fixes.
-        functions: what some of the nodes that stay as they are make up. They read what they are a
-            function of as quantized.
+        functions: functions of one element that some of the nodes in `floats` make up. Their
+            arguments are quantized.
     """
 
     floats: frozenset[str]
@@ -46,7 +46,7 @@ class Scheme:
         return {node.name: found for found in self.functions for node in found.nodes}
 
     def argument(self, node: Node) -> str | None:
-        """The value that the function of a node is one of; None if it belongs to none."""
+        """The argument of the function that a node belongs to; None if it belongs to none."""
         function = self.looked_up.get(node.name)
         return None if function is None else function.source
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
+    from fitzroy.compiler.quantization.functions import Codes
 
 _MEASURED = 16
 """Samples that the result is compared on."""
@@ -252,7 +253,6 @@ def quantized_model(
         with_detections,
     )
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
-    from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
 
     options.check()
     graph = fitzroy.load(model, how)
@@ -274,8 +274,21 @@ def quantized_model(
         limits=limits(graph, heads),
         rare=features(graph, heads),
         bounds=bounds,
-        has_table=has_table,
+        has_table=_has_table,
     ), samples
+
+
+def _has_table(codes: Codes, zero_in: int, zero_out: int) -> bool:
+    """Whether the Edge TPU has a table; its code generator is only loaded if there is a function.
+
+    Args:
+        codes: the stored result for each stored argument.
+        zero_in: zero point of the arguments.
+        zero_out: zero point of the results.
+    """
+    from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
+
+    return has_table(codes, zero_in, zero_out)
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
