@@ -169,8 +169,13 @@ def test_products_with_little_room_are_exact() -> None:
 # --- order ---------------------------------------------------------------------------------------
 
 
-def side_by_side(*widths: int) -> Graph:
-    """Images of some widths that wait together while another one goes through many layers."""
+def side_by_side(*widths: int, flat: bool = False) -> Graph:
+    """Images of some widths that wait together while another one goes through many layers.
+
+    Args:
+        widths: their columns.
+        flat: whether the other one becomes a vector in the end, which cannot run in strips.
+    """
     graph = Graph("side_by_side")
 
     def given(name: str, width: int) -> str:
@@ -182,6 +187,10 @@ def side_by_side(*widths: int) -> Graph:
     name = given("other", 4)
     for _ in range(12):
         name = sigmoid(graph, name)
+    if flat:
+        vector = graph.type(name).with_shape((graph.type(name).size,))
+        rows = graph.emit("reshape", [name], vector, ReshapeAttributes(vector.shape))
+        name = graph.emit("mul", [rows, rows], vector, ActivationAttributes())
     graph.outputs.append(name)
     for pair in pairs:
         both = graph.emit("add", pair, graph.type(pair[0]), ActivationAttributes())
@@ -276,6 +285,34 @@ def test_no_image_waits_if_none_makes_enough_room() -> None:
     layered = legalized(side_by_side(8, 16, 32))
     number = len(layered.layers) // 2
     assert spilling.sufficient(layered, number, {number: 129}).waiting is None
+
+
+def test_a_small_image_waits_where_little_room_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors fit, but not in any place; the largest image would make far more room than that."""
+    layered = compacted(legalized(side_by_side(8, 128, flat=True)))
+    assert layered is not None
+    nbytes = max(narrow._search(layered).taken())
+    layered = replace(layered, options=Options(narrow_bytes=nbytes))
+
+    def allocated(
+        lives: Sequence[Live], *, reserved: Sequence[int], nbytes: int
+    ) -> Addresses | NoRoom:
+        found = allocate_narrow(lives, reserved=reserved, nbytes=nbytes)
+        if allocation._demand(lives, reserved) > nbytes - 16:
+            return NoRoom(lives[-1].tensor, 0, nbytes)
+        return found
+
+    monkeypatch.setattr(narrow, "allocate_narrow", allocated)
+    eased = narrow.arranged(layered)
+    monkeypatch.setattr(narrow, "_eased", lambda *_: None)
+    other = narrow.arranged(layered)
+    few, many = (
+        [found.layered.type(x.writes).shape[2] for x in found.layered.layers if isinstance(x, Keep)]
+        for found in (eased, other)
+    )
+    assert few == [8]
+    assert 128 in many
+    assert eased.cycles < other.cycles
 
 
 def test_what_is_missing_is_what_strips_would_need() -> None:

@@ -3,7 +3,8 @@
 `arranged` first takes the cheapest strips that fit all of narrow memory. If no addresses can be
 found then, it tries the cheapest strips that leave some of the memory free, with patches that take
 no more of it. If that does not help, branches run one after the other (`ordering`). Images that
-still do not fit wait in the host's memory for a while, or are computed again (`spilling`).
+still do not fit wait in the host's memory for a while, or are computed again (`spilling`). If all
+that is missing are addresses, a single small image that waits may be enough.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def _relieved(
     """
     # Where it leads elsewhere, the order has been chosen before.
     branch, times, ordered = None, int(again), again
+    eased: Arrangement | None = None
     most = _MOST_TIMES * max(_FEW, len(layered.layers))
     search = _search(layered)
     found = _fitted(search, times)
@@ -103,6 +105,8 @@ def _relieved(
         if relieved is None:
             tensors = {live.tensor.name: live.tensor for live in search.lives}
             relieved = spilling.fetched_apart(layered, tensors)
+        if relieved is None and eased is None and isinstance(found, _NoAddress):
+            eased = _eased(search, times + 1)
         if relieved is None:
             ways = _ways(search, found)
             relieved = ways.fastest if again else ways.waiting
@@ -113,7 +117,8 @@ def _relieved(
         layered, times = relieved, times + 1
         search = _search(layered)
         found = _fitted(search, times)
-    return found, branch
+    fitting = [one for one in (found, eased) if isinstance(one, Arrangement)]
+    return min(fitting, key=_cycles, default=found), branch
 
 
 _MOST_TIMES, _FEW = 2, 32
@@ -142,11 +147,36 @@ def _ways(search: Search, refusal: Refused) -> spilling.Ways:
     ways = spilling.spilled(layered, lacking=lacking)
     # What is computed again makes the most room without a byte that is sent.
     if isinstance(refusal, NoStrips) and ways.computing is None:
-        longer = search.limited(MANY_LAYERS)
-        missing = longer.missing(refusal.layer, layered.options.narrow_bytes)
-        smallest = spilling.sufficient(layered, refusal.layer, missing)
+        smallest = _smallest(search, refusal, layered.options.narrow_bytes)
         return ways if smallest.waiting is None else smallest
     return ways
+
+
+def _smallest(search: Search, refusal: NoStrips, capacity: int) -> spilling.Ways:
+    """Ways to make room for a layer that lacks some of so many bytes, with the fewest sent."""
+    missing = search.limited(MANY_LAYERS).missing(refusal.layer, capacity)
+    return spilling.sufficient(search.layered, refusal.layer, missing)
+
+
+def _eased(search: Search, times: int) -> Arrangement | None:
+    """Addresses if a single small image waits with the host, if that is enough.
+
+    Where strips fit but tensors find no addresses, little is free in a few places, and the image
+    that makes the most room may be far larger than what they lack. They are found as if there were
+    only as much narrow memory as strips no longer fit.
+
+    Args:
+        search: the search in the layers.
+        times: how often room was made in them, with this time.
+    """
+    longer = search.limited(MANY_LAYERS)
+    for capacity in capacities(search.layered.options.narrow_bytes):
+        refusal = longer.choose(capacity, early=False)
+        if isinstance(refusal, NoStrips):
+            waiting = _smallest(search, refusal, capacity).waiting
+            found = None if waiting is None else _fitted(_search(waiting), times)
+            return found if isinstance(found, Arrangement) else None
+    return None
 
 
 _SHORT_TRIES = 8
