@@ -36,6 +36,7 @@ PASSES = Registry(
     own={
         "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
         "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
+        "axis-orders": "fitzroy.compiler.passes.axes.orders:AxisOrders",
         "arg-maxima": "fitzroy.compiler.passes.arg_max:ArgMaxima",
         "best-scores": "fitzroy.compiler.passes.heads.post_processing:BestScores",
         "class-maximum": "fitzroy.compiler.passes.heads.class_maximum:ClassMaximum",

@@ -1,0 +1,1 @@
+"""The order of the axes of tensors, and what moves their elements."""

@@ -1,0 +1,307 @@
+"""Which order of axes has the fewest elements moved?
+
+Operators that any order suits form regions with what they read and make. All axes of a region are
+put into one order: that which has the least to be moved within the region and on its borders, of
+the orders that its values have, or have where they come from.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from fitzroy.compiler.ir import Attributes, Graph, Node
+from fitzroy.compiler.ops.shape import Shape
+from fitzroy.compiler.passes.axes.frames import Frame, Order, frame_of, is_plain, order_of
+from fitzroy.compiler.passes.axes.movement import Movement
+
+_MOVES = frozenset(["reshape", "transpose"])
+
+Cost = tuple[int, int]
+"""As `Movement.cost`, of several together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A form in which an operator reads a value.
+
+    Attributes:
+        value: the value, as it was.
+        rank: its number of axes: it gets axes of extent 1 in front if it has fewer.
+        order: of these.
+    """
+
+    value: str
+    rank: int
+    order: Order
+
+
+@dataclass
+class _Classes:
+    """Sets of things that are joined."""
+
+    parents: dict[object, object] = field(default_factory=dict)
+
+    def of(self, item: object) -> object:
+        """What stands for the set of an item."""
+        path = []
+        while (parent := self.parents.get(item, item)) != item:
+            path.append(item)
+            item = parent
+        for one in path:
+            self.parents[one] = item
+        return item
+
+    def join(self, one: object, other: object) -> None:
+        """Let two items be of one set."""
+        self.parents[self.of(other)] = self.of(one)
+
+
+@dataclass
+class Plan:
+    """Orders of the axes of a graph's values.
+
+    Attributes:
+        graph: the graph.
+        frames: of the operators that any order suits, by the names of nodes.
+        needs: values that operators other than moves read, or that go out, with their readers.
+        roots: for what moves make, the value that they begin with, and what moves its elements.
+        axes: which axes are the same.
+        regions: which values are of one region.
+        orders: those in which operators that any order suits find values, as far as is decided and
+            another than it was.
+    """
+
+    graph: Graph
+    frames: dict[str, Frame] = field(default_factory=dict)
+    needs: dict[str, list[Node | None]] = field(default_factory=dict)
+    roots: dict[str, tuple[str, tuple[Attributes, ...]]] = field(default_factory=dict)
+    axes: _Classes = field(default_factory=_Classes)
+    regions: _Classes = field(default_factory=_Classes)
+    orders: dict[str, Order] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph) -> Plan:
+        """The plan in which everything is stored as it was."""
+        plan = cls(graph)
+        for node in graph.nodes():
+            if not plan._follow(node):
+                plan._take_in(node)
+        for name in graph.outputs:
+            plan.needs.setdefault(name, []).append(None)
+        for name in plan.needs:
+            plan._connect(name)
+        return plan
+
+    # --- building ------------------------------------------------------------------------------
+
+    def _follow(self, node: Node) -> bool:
+        """Note what a node moves, if that is all that it does."""
+        if node.op not in _MOVES:
+            return False
+        source, (result,) = str(node.inputs[0]), node.outputs
+        before, after = self.graph.type(source), self.graph.type(result)
+        same = (before.dtype, before.quantization) == (after.dtype, after.quantization)
+        if not same or not is_plain(before) or self.graph.value(source).is_constant:
+            return False
+        root, moves = self.roots.get(source, (source, ()))
+        if _moved(self.graph.type(root).shape, (*moves, node.attributes)) is None:
+            # It begins anew.
+            self.needs.setdefault(source, []).append(node)
+            root, moves = source, ()
+        self.roots[result] = root, (*moves, node.attributes)
+        return True
+
+    def _take_in(self, node: Node) -> None:
+        """Note what a node reads, and which axes it has in common."""
+        for name in node.inputs:
+            if name is not None and not self.graph.value(name).is_constant:
+                self.needs.setdefault(name, []).append(node)
+        frame = frame_of(self.graph, node)
+        if frame is None:
+            return
+        self.frames[node.name] = frame
+        for name, axes in frame.values.items():
+            self.regions.join(node.outputs[0], name)
+            for number, axis in enumerate(axes):
+                self.axes.join((node.name, axis), (name, number))
+
+    def _connect(self, name: str) -> None:
+        """Let a value be of the region of the one that it was moved from, if axes stay whole."""
+        if name not in self.roots:
+            return
+        root, moves = self.roots[name]
+        movement = _moved(self.graph.type(root).shape, moves)
+        if movement is None or not movement.keeps_axes:
+            return
+        self.regions.join(root, name)
+        for before, after in movement.same_axes():
+            self.axes.join((root, before), (name, after))
+
+    # --- choosing ------------------------------------------------------------------------------
+
+    def choose(self) -> None:
+        """Decide on the orders of all regions, one after the other."""
+        members, borders = (
+            defaultdict[object, list[str]](list),
+            defaultdict[object, list[str]](list),
+        )
+        for name in self.graph.values:
+            if name not in self.roots or name in self.needs:
+                members[self.regions.of(name)].append(name)
+        for name in self.needs:
+            root, _ = self.roots.get(name, (name, ()))
+            for region in dict.fromkeys(map(self.regions.of, (name, root))):
+                borders[region].append(name)
+        for region, names in members.items():
+            if len(names) > 1 and any(name in self.roots for name in borders[region]):
+                self._choose(names, borders[region])
+
+    def _choose(self, names: Sequence[str], borders: Sequence[str]) -> None:
+        """Decide on the order of a region: the cheapest one, if it is cheaper than what was."""
+        now = self._cost(borders, {})
+        assert now is not None, "it is what was"
+        least, best = now, dict[str, Order]()
+        for wanted in self._wanted(names) if now[0] else ():
+            orders = self._orders(names, wanted)
+            cost = self._cost(borders, orders) if orders and self._suit(orders) else None
+            if orders and cost is not None and cost[0] < now[0] and cost < least:
+                least, best = cost, orders
+        self.orders |= best
+
+    def _wanted(self, names: Sequence[str]) -> list[tuple[object, ...]]:
+        """Orders of axes to try: those of values, and those that values are moved from and to."""
+        found: dict[tuple[object, ...], None] = {}
+        for name in names:
+            axes = [self.axes.of((name, axis)) for axis in range(self.graph.type(name).rank)]
+            found[tuple(axes)] = None
+            if name in self.roots:
+                root, moves = self.roots[name]
+                movement = _moved(self.graph.type(root).shape, moves)
+                assert movement is not None, "it can be said of all roots"
+                last = [factors[-1][1] if factors else 0 for factors in movement.axes]
+                order = sorted(range(len(axes)), key=lambda axis: -last[axis])
+                found[tuple(axes[axis] for axis in order)] = None
+        return [axes for axes in found if len(set(axes)) == len(axes)]
+
+    def _orders(self, names: Sequence[str], wanted: Sequence[object]) -> dict[str, Order] | None:
+        """The order of each value of a region in which axes have a wanted order.
+
+        Axes of which nothing is wanted stay where they are.
+
+        Returns:
+            The orders of those that change; None if a value has an axis twice.
+        """
+        place = {axis: number for number, axis in enumerate(wanted)}
+        orders = {}
+        for name in names:
+            axes = [self.axes.of((name, axis)) for axis in range(self.graph.type(name).rank)]
+            known = [axis for axis, one in enumerate(axes) if one in place]
+            if len({axes[axis] for axis in known}) < len(known):
+                return None
+            moved = iter(sorted(known, key=lambda axis: place[axes[axis]]))
+            order = tuple(next(moved) if one in place else axis for axis, one in enumerate(axes))
+            if order != tuple(range(len(axes))):
+                orders[name] = order
+        return orders
+
+    def _suit(self, orders: Mapping[str, Order]) -> bool:
+        """Whether every operator finds its axes in one order, and those last that have to be."""
+        nodes = {
+            node.name: node
+            for name in orders
+            for node in (*self.graph.consumers(name), self.graph.producer(name))
+            if node is not None
+        }
+        return all(self._suits(self.frames[name], orders) for name in nodes if name in self.frames)
+
+    def _suits(self, frame: Frame, orders: Mapping[str, Order]) -> bool:
+        order = order_of(frame, orders)
+        if order is None or (frame.last and order[-1] != frame.rank - 1):
+            return False
+        for name, axes in frame.values.items():
+            own = orders.get(name, tuple(range(len(axes))))
+            if [axes[axis] for axis in own] != [axis for axis in order if axis in axes]:
+                return False
+        return True
+
+    def _cost(self, borders: Sequence[str], orders: Mapping[str, Order]) -> Cost | None:
+        """What it costs to move what operators read, with some orders beside those decided on.
+
+        Returns:
+            None if it cannot be said how elements move then.
+        """
+        every, costs = {**self.orders, **orders}, [(0, 0)]
+        for name in borders:
+            for need in self.wants(name, every):
+                moved = self.movement(need, every)
+                if moved is None:
+                    return None
+                costs.append(moved.cost)
+        first, second = (sum(some) for some in zip(*costs, strict=True))
+        return first, second
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def wants(self, name: str, orders: Mapping[str, Order]) -> dict[Need, list[Node | None]]:
+        """The forms in which a value is read, and by what; None stands for the graph's outputs."""
+        found = defaultdict[Need, list[Node | None]](list)
+        for reader in self.needs[name]:
+            found[self.need(name, reader, orders)].append(reader)
+        return found
+
+    def need(self, name: str, reader: Node | None, orders: Mapping[str, Order]) -> Need:
+        """The form in which something reads a value."""
+        rank = self.graph.type(name).rank
+        frame = None if reader is None else self.frames.get(reader.name)
+        if frame is None or name not in frame.values:
+            return Need(name, rank, tuple(range(rank)))
+        order = order_of(frame, orders)
+        assert order is not None, "orders suit all operators"
+        own = frame.values[name]
+        if own != tuple(range(frame.rank - rank, frame.rank)):
+            return Need(name, rank, tuple(own.index(axis) for axis in order if axis in own))
+        if order == tuple(range(frame.rank)):
+            # It is read with as few axes as it was.
+            return Need(name, rank, tuple(range(rank)))
+        return Need(name, frame.rank, order)
+
+    def stored(self, name: str, orders: Mapping[str, Order]) -> Order | None:
+        """The order in which something makes a value; None if it is that in which it was."""
+        producer = self.graph.producer(name)
+        framed = producer is not None and producer.name in self.frames
+        return orders.get(name) if framed else None
+
+    def movement(self, need: Need, orders: Mapping[str, Order]) -> Movement | None:
+        """How the elements of what is stored move to what is read; None if it cannot be said."""
+        root, moves = self.roots.get(need.value, (need.value, ()))
+        shape = self.graph.type(root).shape
+        found = _moved(shape, moves, self.stored(root, orders))
+        return None if found is None else found.extended(need.rank).transposed(need.order)
+
+
+@cache
+def _moved(
+    shape: Shape, moves: Sequence[Attributes], order: Order | None = None
+) -> Movement | None:
+    """What some reshapes and transpositions do to a tensor.
+
+    Args:
+        shape: its shape.
+        moves: their attributes.
+        order: that in which its axes are stored, if it is another.
+
+    Returns:
+        None if it cannot be said.
+    """
+    found: Movement | None
+    if order is None:
+        found = Movement.of(shape)
+    else:
+        back = tuple(order.index(axis) for axis in range(len(order)))
+        found = Movement.of(tuple(shape[axis] for axis in order)).transposed(back)
+    for move in moves:
+        found = None if found is None else found.then(move)
+    return found
