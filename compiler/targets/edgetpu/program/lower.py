@@ -16,6 +16,7 @@ from pkgutil import iter_modules
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.progress import advance
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.axes.orders import in_cheapest_orders
 from fitzroy.compiler.passes.rewritten import Rewritten
 from fitzroy.compiler.passes.unread import read_pixels
 from fitzroy.compiler.targets.edgetpu import lowerings as lowerings_of_operators
@@ -147,11 +148,12 @@ def rewritten(graph: Graph, options: Options) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
     Functions that several operators make up are looked up, pixels that nothing reads are not
-    computed, products of matrices read parts of images, convolutions have no groups, borders are
-    those of images, and those of depthwise convolutions fit, some channels at a time.
+    computed, axes have the order in which the least moves, products of matrices read parts of
+    images, convolutions have no groups, borders are those of images, and those of depthwise
+    convolutions fit, some channels at a time.
     """
-    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(taken_apart)
-    whole = parts.then(padded_images).then(ungrouped)
+    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(in_cheapest_orders)
+    whole = parts.then(taken_apart).then(padded_images).then(ungrouped)
     return whole.then(partial(channels_in_turn, narrow_bytes=options.narrow_bytes))
 
 
