@@ -22,6 +22,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
+from fitzroy.compiler.targets.edgetpu.reshaping.pixel_moves import moved_pixels
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import changes_bytes, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
@@ -70,6 +71,8 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
         return
     if _shuffles(legalizer, call):
         _shuffled(legalizer, call)
+        return
+    if moved_pixels(legalizer, call):
         return
     source = legalizer.place(node.inputs[0] or "")
     if not is_vector(legalizer, source) and legalizer.type(source).shape != before.shape:
