@@ -259,7 +259,7 @@ class _Work(Rewriter[Node]):
             numbers = trace.numbers.reshape(-1, *shape[-2:])
             stack = self.stacks.get(trace.root)
             found = (
-                self._of_image(trace.root, numbers)
+                self._of_image(trace.root, numbers, whole=trace.root == name)
                 if stack is None
                 else self._of_stack(stack, numbers)
             )
@@ -303,27 +303,22 @@ class _Work(Rewriter[Node]):
             return replace(stack, names=names, swapped=not stack.swapped)
         return None
 
-    def _of_image(self, root: str, numbers: Numbers) -> _Matrices | None:
-        """Matrices that are rows and channels of an image."""
-        shape = _as_pixels(self.graph.type(root).shape)
-        if shape is None:
-            return None
-        boxes = [_box(one, shape) for one in numbers]
-        swapped = any(box is None for box in boxes)
-        if swapped:
-            boxes = [_box(one.T, shape) for one in numbers]
-        found = [box for box in boxes if box is not None]
-        if len(found) < len(boxes):
-            return None
-        names = tuple(self._slice(root, box) for box in found)
-        return _Matrices(names, found[0][1], swapped)
+    def _of_image(self, root: str, numbers: Numbers, *, whole: bool) -> _Matrices | None:
+        """Matrices that are rows and channels of an image, which nothing moves if they are it."""
+        for swapped, matrices in ((False, numbers), (True, numbers.swapaxes(1, 2))):
+            rows = None if whole else matrices.shape[1]
+            shape = _as_pixels(self.graph.type(root).shape, rows)
+            boxes = [] if shape is None else [_box(one, shape) for one in matrices]
+            found = [box for box in boxes if box is not None]
+            if shape is not None and len(found) == len(matrices):
+                names = tuple(self._slice(root, shape, box) for box in found)
+                return _Matrices(names, found[0][1], swapped)
+        return None
 
-    def _slice(self, root: str, box: tuple[int, int, int, int]) -> str:
+    def _slice(self, root: str, shape: Sequence[int], box: tuple[int, int, int, int]) -> str:
         """Some rows and channels of an image, as [1,1,pixels,channels]."""
         top, rows, first, channels = box
         type, origin = self.graph.type(root), self._origin(root)
-        shape = _as_pixels(type.shape)
-        assert shape is not None, "it has a box"
         _, _, width, _ = shape
         part = replace(type, shape=(1, rows, width, channels))
         name = self._reshape(origin, root, shape)
@@ -384,16 +379,16 @@ class _Work(Rewriter[Node]):
     def _as_image(self, name: str, node: Node) -> None:
         """An image of parts of another, or of matrices, in place of operators that move them."""
         whole = self.graph.type(name)
-        shape, traces = _as_pixels(whole.shape), self._traces(name)
-        if shape is None or len(traces) < 3:
-            return
-        after = replace(whole, shape=shape)
-        if name in self.graph.outputs and len(node.outputs) > 1:
+        traces = self._traces(name)
+        if len(traces) < 3 or (name in self.graph.outputs and len(node.outputs) > 1):
             return
         trace = traces[-1]
-        if trace.between:
-            return
         stack = self.stacks.get(trace.root)
+        rows = None if stack is None else self.graph.type(stack.names[0]).shape[2]
+        shape = _as_pixels(whole.shape, rows)
+        if shape is None or trace.between:
+            return
+        after = replace(whole, shape=shape)
         if stack is None:
             made = self._channels(trace, after, node)
         else:
@@ -481,11 +476,20 @@ class _Work(Rewriter[Node]):
             self.graph.replace_uses(name, new)
 
 
-def _as_pixels(shape: Sequence[int]) -> tuple[int, ...] | None:
-    """A shape as that of one image: itself, or a single row of pixels; None if it has several."""
+def _as_pixels(shape: Sequence[int], rows: int | None = None) -> tuple[int, ...] | None:
+    """A shape as that of one image: itself, or rows of pixels; None if it has several.
+
+    Args:
+        shape: the shape.
+        rows: pixels of a row, unless it is an image already; all of them if they cannot be divided.
+    """
     if len(shape) == 4:
         return tuple(shape) if shape[0] == 1 else None
-    return (1, 1, math.prod(shape[:-1]), shape[-1]) if shape else None
+    if not shape:
+        return None
+    count = math.prod(shape[:-1])
+    width = count if rows is None or count % rows else rows
+    return 1, count // width, width, shape[-1]
 
 
 def _box(numbers: Numbers, shape: Sequence[int]) -> tuple[int, int, int, int] | None:

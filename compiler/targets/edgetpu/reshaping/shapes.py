@@ -522,7 +522,9 @@ def _split(legalizer: Legalizer, call: Call) -> None:
 
 
 def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
-    """Cut rows of a value [1,m,n,c] from the image that it is a view of, if they are rows there.
+    """Cut rows, and channels, of a value [1,m,n,c] from the image that it is a view of.
+
+    Rows of the value are several of the image.
 
     Returns:
         Whether it did.
@@ -533,14 +535,15 @@ def _rows_of_view(legalizer: Legalizer, call: Call) -> bool:
     parts = _images_of(legalizer, call, before.shape[-1])
     if len(parts) != 1:
         return False
-    _, _, width, channels = legalizer.type(parts[0]).shape
+    width = legalizer.type(parts[0]).shape[2]
     each, rest = divmod(before.shape[2], width)
-    if rest or after.type.shape[2:] != before.shape[2:]:
+    if rest or after.type.shape[2] != before.shape[2]:
         return False
     top, count = each * a.begin[1], each * after.type.shape[1]
+    channels = after.type.shape[3]
     type = after.type.with_shape((1, count, width, channels))
     image = temporary(legalizer, f"{call.node.name}.rows", type)
-    section = Section(Run(count, source=top), Run(width), channels)
+    section = Section(Run(count, source=top), Run(width), channels, source=a.begin[3])
     assemble(legalizer, image, image, type, [(parts[0], section)])
     legalizer.views[after.name] = (image,)
     return True
