@@ -387,7 +387,10 @@ class Builder:
             (t.shape, t.split, t.perm) != (shape, leader.split, leader.perm) for t in variables
         ):
             operands = [self.plain(tensor) for tensor in operands]
-            leader = self.plain(leader)
+            # Dimensions stay merged where they are stored so already.
+            merged = [t for t in variables if t.is_plain and t.size == leader.size]
+            found = max(merged, key=lambda t: t.perm != identity(t.rank), default=leader)
+            leader = self.plain(found)
         if leader.rank < len(shape):
             leader = self.reshape(leader, (1,) * (len(shape) - leader.rank) + leader.shape)
         names = [self._follow(tensor, leader, shape) for tensor in operands]

@@ -8,10 +8,12 @@ from tests.compiler.edgetpu_models import Model, differences, findings, program
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
     ReshapeAttributes,
     SplitAttributes,
     StridedSliceAttributes,
+    TransposeAttributes,
 )
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.lowerings.sums import Sum
@@ -112,4 +114,23 @@ def test_parts_of_rows_with_axes_of_their_own_are_exact(image: Shape, shape: Sha
     assert not refusals(model.graph)
     package = program(model.graph)
     assert not differences(model.graph, package, seed=5)
+    assert not findings(package)
+
+
+def test_products_of_long_rows_that_lie_as_an_image_are_exact() -> None:
+    """A normalization over all elements of an image, as exporters write it: as one row of them."""
+    model, row = Model(3), (1, 1, 4096)
+    x = model.graph.add_input("x", model.type((1, 8, 8, 64), 0.05))
+    x = model.emit("abs", [x], model.type((1, 8, 8, 64), 0.05))
+    moved = model.of(x).with_shape((1, 64, 8, 8))
+    x = model.emit("transpose", [x], moved, TransposeAttributes((0, 3, 1, 2)))
+    x = model.emit("reshape", [x], moved.with_shape(row), ReshapeAttributes(row))
+    mean = model.type((1, 1, 1), 0.05)
+    mean_of = model.emit("mean", [x], mean, ReductionAttributes((2,), keep_dims=True))
+    centred = model.emit("sub", [x, mean_of], model.type(row, 0.1), ActivationAttributes())
+    squares = model.emit("mul", [centred, centred], model.type(row, 0.1), ActivationAttributes())
+    model.graph.outputs.append(squares)
+    verify(model.graph)
+    package = program(model.graph)
+    assert not differences(model.graph, package, 1)
     assert not findings(package)

@@ -253,6 +253,26 @@ def test_shuffled_channels_stay_last() -> None:
     assert moved.count(TransposeAttributes((0, 1, 2, 4, 3))) == 1
 
 
+def test_patches_that_are_added_to_an_image_follow_it() -> None:
+    node = helper().make_node
+    nodes = [
+        node("Conv", ["x", "w0"], ["c"]),
+        node("Reshape", ["c", "parted"], ["parts"]),
+        node("Transpose", ["parts"], ["turned"], perm=[0, 1, 3, 5, 2, 4]),
+        node("Reshape", ["turned", "merged"], ["patches"]),
+        node("Conv", ["patches", "w1"], ["made"]),
+        node("Add", ["patches", "made"], ["sum"]),
+        node("Conv", ["sum", "w1"], ["y"]),
+    ]
+    constants: dict[str, Array] = {"w0": weights(5, 4, 1, 1), "w1": weights(5, 5, 1, 1)}
+    constants["parted"] = np.array([1, 5, 3, 2, 4, 2], np.int64)
+    constants["merged"] = np.array([1, 5, 4, 12], np.int64)
+    data = model(nodes, [("x", [1, 4, 6, 8])], ["y"], constants)
+    graph = compare(data, {"x": weights(1, 4, 6, 8)})
+    (added,) = (node for node in graph.nodes() if node.op == "add")
+    assert graph.type(added.outputs[0]).shape == (1, 4, 12, 5)
+
+
 def test_dimensions_of_one_element_are_not_interpolated() -> None:
     # The point of the only element lies at -0.5 here.
     resize = helper().make_node(

@@ -313,8 +313,15 @@ def _of_vectors(legalizer: Legalizer, call: Call) -> None:
     """The operator for the elements one after the other."""
     rewriting, after, names = Rewriting.of(legalizer, call), call.result.type, list[str]()
     for value in (call.operand(0), call.operand(1)):
-        if value.data is None:
+        if value.data is None and is_vector(legalizer, value.name):
             names.append(rewriting.reshape(value.name, (after.size,)))
+            continue
+        if value.data is None:
+            # An image of as many channels would only become one again.
+            vector = as_vector(legalizer, legalizer.place(value.name))
+            if vector not in rewriting.graph.values:
+                rewriting.graph.add_value(Value(vector, value.type.with_shape((after.size,))))
+            names.append(vector)
             continue
         data = np.broadcast_to(value.data, after.shape).reshape(-1)
         names.append(rewriting.graph.add_constant(value.name, data, value.type.quantization))
