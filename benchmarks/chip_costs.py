@@ -11,7 +11,8 @@ import numpy as np
 from fitzroy.base.evidence import Evidence
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.partition.costs import macs
-from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.runtime.stage import Stage
 from fitzroy.execution.hosts import made, values
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE

@@ -23,7 +23,7 @@ from tests.support import corpus_path
 
 from benchmarks.support import write_results
 from fitzroy.base.errors import UsageError
-from fitzroy.driver.runtime.simulator import Stage
+from fitzroy.driver.runtime.stage import Stage
 from fitzroy.execution.estimate import recorded
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.hw_models.chips.beagle import BEAGLE

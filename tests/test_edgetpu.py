@@ -17,7 +17,7 @@ from tests.support import corpus
 
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType
-from fitzroy.compilation.documents import document, forms
+from fitzroy.compilation.documents import document
 from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
     compile_edgetpu,
@@ -25,6 +25,7 @@ from fitzroy.compilation.edgetpu import (
 )
 from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
+from fitzroy.compilation.texts import forms
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph

@@ -177,6 +177,29 @@ def test_compiling_for_the_edge_tpu_loads_nothing_of_other_targets() -> None:
     assert printed(code) == "[]"
 
 
+def test_compiling_with_an_estimate_loads_only_what_it_needs(tmp_path: Path) -> None:
+    model, target = ROOT / "examples" / "models" / "digits.tflite", tmp_path / "digits.tflite"
+    arguments = ["compile", str(model), "-o", str(target), "--quiet"]
+    code = (
+        f"import sys; from fitzroy.cli.main import main; assert main({arguments}) == 0; "
+        "print(*[name for name in sys.modules if name.startswith('fitzroy.')])"
+    )
+    loaded = printed(code).split()
+    others = {
+        "fitzroy.cli.compile_module",
+        "fitzroy.compilation.segments",
+        "fitzroy.compilation.texts",
+        "fitzroy.compiler.passes.heads.post_processing",
+        "fitzroy.compiler.passes.heads.rewriting",
+        "fitzroy.driver.runtime.simulator",
+        "fitzroy.execution.programs",
+        "fitzroy.hw_models.edgetpu.machine",
+        "fitzroy.report.compilation",
+    }
+    assert others & set(loaded) == set()
+    assert len(loaded) <= 400
+
+
 def test_simulating_does_without_the_code_generator() -> None:
     code = (
         "import sys, fitzroy; fitzroy.simulate; "

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from fitzroy.base.bits import integer
 from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.types import Array
-from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, Stage
+from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun
+from fitzroy.driver.runtime.stage import Stage
 from fitzroy.formats.compilation_record import Step
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.memory import TILES

@@ -14,6 +14,7 @@ from fitzroy.base.errors import FormatError, SimulationError, UnsupportedError, 
 from fitzroy.base.progress import counting
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
+from fitzroy.driver.runtime.stage import Stage
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.course import Diverged
@@ -22,9 +23,7 @@ from fitzroy.hw_models.edgetpu.machine import Doubt, Machine
 from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET, Descriptor, Event
-from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
-from fitzroy.hw_models.isa.program import bundle_count, disassemble
-from fitzroy.hw_models.isa.scalar import DescriptorTag
+from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.linker.layouts import decode_output, encode_input
 from fitzroy.linker.resolve.fields import SPACING, Buffer, buffer_addresses, patched
 from fitzroy.linker.schedule.check import demand_script
@@ -39,43 +38,6 @@ MOST_IMAGES = 32
 """Images that the simulated chip computes at a time."""
 
 _WRITABLE = (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, Description.BASE_ADDRESS_SCRATCH)
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """An executable of a package as it runs.
-
-    Attributes:
-        executable: the executable.
-        name: ``caching`` if it loads parameters, else ``main``.
-        chunks: its instructions, with the addresses of buffers filled in.
-        recording: what the scalar core did so far, None if nothing is recorded.
-    """
-
-    executable: Executable
-    name: str
-    chunks: Sequence[Sequence[Instruction]]
-    recording: Recording | None
-
-    @property
-    def chunk_sizes(self) -> list[int]:
-        """Bytes of each chunk."""
-        return [BUNDLE_BYTES * bundle_count(chunk) for chunk in self.chunks]
-
-    @property
-    def positions(self) -> int:
-        """Positions in y and x of all outputs, which a host puts in order one by one."""
-        return sum(
-            layer.y_dim * layer.x_dim * layer.execution_count_per_inference
-            for layer in self.executable.outputs.values()
-        )
-
-    def requested(self, tag: DescriptorTag) -> int:
-        """Bytes that the program asked the host for, or sent it; 0 if nothing is recorded."""
-        entries = self.recording.entries if self.recording is not None else ()
-        return sum(
-            entry.size for _, entry in entries if isinstance(entry, Descriptor) and entry.tag is tag
-        )
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ from fitzroy.hw_models.edgetpu.unknown import (
 from fitzroy.hw_models.isa.counters import distance, signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
-    Opcode,
+    ENGINE_OF,
     ScalarFlag,
     StreamEngine,
     TileEngine,
@@ -87,12 +87,6 @@ from fitzroy.hw_models.isa.program import bundle_count
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import NluTable, Resize, TensorOp
-
-_OP_ENGINE = (Opcode.MAC, Opcode.MAX, Opcode.SUM, Opcode.RESIZE, Opcode.NLU_TABLE)
-ENGINE_OF = dict.fromkeys(_OP_ENGINE, TileEngine.OP) | {
-    Opcode[engine.name]: engine for engine in TileEngine if engine is not TileEngine.OP
-}
-"""Which engine executes an opcode."""
 
 _CONSUMERS = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
 _TAKEN = (*_CONSUMERS, TileEngine.NARROW_TO_WIDE)

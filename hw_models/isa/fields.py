@@ -96,6 +96,13 @@ class TileEngine(IntEnum):
     MESH_EASTWARD = 9
 
 
+_OP_ENGINE = (Opcode.MAC, Opcode.MAX, Opcode.SUM, Opcode.RESIZE, Opcode.NLU_TABLE)
+ENGINE_OF = dict.fromkeys(_OP_ENGINE, TileEngine.OP) | {
+    Opcode[engine.name]: engine for engine in TileEngine if engine is not TileEngine.OP
+}
+"""Which engine executes an opcode."""
+
+
 class StreamEngine(IntEnum):
     """Stream engines, as bits of a scalar fence. The meaning of PIPELINE is UNKNOWN."""
 

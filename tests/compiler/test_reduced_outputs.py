@@ -24,7 +24,7 @@ from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.reduction import ArgAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes
 from fitzroy.compiler.passes.arg_max import ArgMaxima
-from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.base import named_passes, run_passes
 from fitzroy.compiler.passes.heads.post_processing import BestScores
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS
@@ -303,7 +303,7 @@ def test_sources_of_reduced_programs(tmp_path: Path) -> None:
 def test_what_would_take_longer_stays() -> None:
     """What decides are the costs by which a model is divided."""
     slow = replace(COSTS, out=1.0)
-    assert reducing(Heads(I8).graph, DEFAULT, slow) == REDUCING
+    assert reducing(Heads(I8).graph, DEFAULT, slow) == named_passes(REDUCING)
     assert reducing(Heads(I8).graph, replace(DEFAULT, reduced=False), slow) == ()
     assert reducing(Heads(I8).graph, DEFAULT, replace(COSTS, out=1e6)) == ()
     assert reducing(positions(I8, (1, 5, 8, 257)), DEFAULT, COSTS) == ()

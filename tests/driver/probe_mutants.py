@@ -28,6 +28,7 @@ from fitzroy.hw_models.edgetpu.sequence import sequence as sequence_of
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
+    ENGINE_OF,
     Opcode,
     ScalarFlag,
     StreamEngine,
@@ -710,7 +711,7 @@ def _short_queue(patch: Patch) -> None:
                         break
                     self._pass_fence(instruction, tile)
                 else:
-                    engine = machine.ENGINE_OF[instruction.op]
+                    engine = ENGINE_OF[instruction.op]
                     if len(self._queues[engine][tile]) >= 64:
                         break
                     self._queues[engine][tile].append(queue[0])

@@ -15,14 +15,13 @@ from functools import partial
 from typing import Any
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor, Fence, HostWords
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fence import TileFence
-from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, TileEngine, TileFlag
+from fitzroy.hw_models.isa.fields import ENGINE_OF, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, PopMemory
 from fitzroy.hw_models.isa.tensor import NluTable

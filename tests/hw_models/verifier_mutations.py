@@ -7,10 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
-from fitzroy.hw_models.isa.fields import Producer, ScalarFlag, Side, TileEngine, TileFlag, Watcher
+from fitzroy.hw_models.isa.fields import (
+    ENGINE_OF,
+    Producer,
+    ScalarFlag,
+    Side,
+    TileEngine,
+    TileFlag,
+    Watcher,
+)
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce

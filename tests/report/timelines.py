@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.runtime.stage import Stage
 from fitzroy.formats.darwinn import PackageFile
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.occupancy import occupancy, phase_numbers
 from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
@@ -22,6 +22,7 @@ from fitzroy.hw_models.edgetpu.timeline import (
     Transfer,
 )
 from fitzroy.hw_models.isa.fence import TileFence
+from fitzroy.hw_models.isa.fields import ENGINE_OF
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.stream import Pop, PopMemory
 from fitzroy.report.run import Run

@@ -23,7 +23,6 @@ from fitzroy.base.errors import SimulationError
 from fitzroy.base.progress import along
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
@@ -68,7 +67,14 @@ from fitzroy.hw_models.edgetpu.timing.work import (
 from fitzroy.hw_models.edgetpu.turns import Turns
 from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
-from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
+from fitzroy.hw_models.isa.fields import (
+    ENGINE_OF,
+    Opcode,
+    ScalarFlag,
+    StreamEngine,
+    TileEngine,
+    TileFlag,
+)
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory

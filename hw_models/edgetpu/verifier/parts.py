@@ -15,7 +15,6 @@ from fitzroy.hw_models.edgetpu.conversion import (
     WideToNarrowUnit,
 )
 from fitzroy.hw_models.edgetpu.engine import Issue
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import LANES
 from fitzroy.hw_models.edgetpu.mesh import HalfPlan, MeshPlan, MeshUnit
 from fitzroy.hw_models.edgetpu.op_plan import OpPlan, plan
@@ -24,7 +23,7 @@ from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingPlan, Ring
 from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers
 from fitzroy.hw_models.edgetpu.timing.work import tile_work
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fields import TileEngine, TileFlag
+from fitzroy.hw_models.isa.fields import ENGINE_OF, TileEngine, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.tensor import Resize, TensorOp

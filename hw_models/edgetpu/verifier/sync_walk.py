@@ -15,7 +15,6 @@ from itertools import chain
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.engine import Issue
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
@@ -31,7 +30,14 @@ from fitzroy.hw_models.edgetpu.verifier.rules import Finding
 from fitzroy.hw_models.edgetpu.verifier.text import issue_name, stream_name, tiles_text
 from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
-from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
+from fitzroy.hw_models.isa.fields import (
+    ENGINE_OF,
+    Opcode,
+    ScalarFlag,
+    StreamEngine,
+    TileEngine,
+    TileFlag,
+)
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import DescriptorTag

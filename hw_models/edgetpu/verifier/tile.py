@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fitzroy.hw_models.edgetpu.engine import Issue
-from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording
@@ -22,7 +21,7 @@ from fitzroy.hw_models.edgetpu.verifier.parts import (
 from fitzroy.hw_models.edgetpu.verifier.sync_walk import Turn, Walked
 from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import TileFence
-from fitzroy.hw_models.isa.fields import Opcode, TileEngine, TileFlag
+from fitzroy.hw_models.isa.fields import ENGINE_OF, Opcode, TileEngine, TileFlag
 from fitzroy.hw_models.isa.ring import RingProduce
 
 _TOKENS: dict[int, int] = {TileFlag.RING_PRODUCER_A: 0, TileFlag.RING_PRODUCER_B: 1}

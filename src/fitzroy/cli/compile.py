@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fitzroy.compilation.result import Compilation
     from fitzroy.compilation.source import Source
     from fitzroy.compiler.ir import Graph
+    from fitzroy.compiler.passes.base import Pass
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
 _IN_MODULES = (_XNNPACK, "portable", "vm")
@@ -115,11 +116,9 @@ def compile_model(
     With --format module, the whole model becomes one bytecode module, which fitzroy run executes.
     This also accepts models that are already compiled for the Edge TPU.
     """
-    from fitzroy.cli import compile_edgetpu, compile_module
+    from fitzroy.cli import compile_edgetpu
     from fitzroy.cli.models import check_model
     from fitzroy.compiler.passes.base import named_passes
-    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
-    from fitzroy.compiler.passes.heads.rewriting import ListDetections
     from fitzroy.compiler.targets.edgetpu.partition.rules import RealNumbersError
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
@@ -127,10 +126,13 @@ def compile_model(
     for name in models:
         check_model(name)
     request = Request(models, results, chip, choice.how)
-    if results.format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", chip, heads, dump=results.dump, passes=choice.passes)
-        compile_module.write_compiled(terminal, request)
-        return
+    if results.format is Format.MODULE:
+        from fitzroy.cli import compile_module
+
+        if compile_module.are_compiled(models):
+            _refuse("compiled", chip, heads, dump=results.dump, passes=choice.passes)
+            compile_module.write_compiled(terminal, request)
+            return
     graph = None
     if cases.calibrate:
         target, sources = _wanted(request, choice.target) or _EDGETPU, None
@@ -148,7 +150,7 @@ def compile_model(
     if sources is not None:
         steps = named_passes(pass_names(choice.passes))
         if graph is None and heads.detections:
-            steps = (ListDetections(**vars(heads)), ClassMaximum(), *steps)
+            steps = (*_listing(heads), *steps)
         try:
             compile_edgetpu.compile_models(
                 terminal, request, [source.passed(steps) for source in sources]
@@ -167,6 +169,14 @@ def compile_model(
         target, settings = _module_of(target, settings)
     job = _Job(request, choice, target, settings, cases, graph)
     _compile_program(terminal, job)
+
+
+def _listing(heads: HeadOptions) -> tuple[Pass, ...]:
+    """The passes that make a detector list its objects."""
+    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+    from fitzroy.compiler.passes.heads.rewriting import ListDetections
+
+    return ListDetections(**vars(heads)), ClassMaximum()
 
 
 def _module_of(target: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -294,7 +294,6 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     """
     from fitzroy.compilation import edgetpu
     from fitzroy.compilation.edgetpu import link_options
-    from fitzroy.compilation.segments import compile_segments
     from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
     _doubt(terminal, request.chip)
@@ -307,6 +306,8 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         chosen["progress"] = progress
         cuts: list[Cut] = []
         if request.chip.num_segments:
+            from fitzroy.compilation.segments import compile_segments
+
             wanted = None if request.chip.num_segments == AUTO else request.chip.num_segments
             chosen |= {"objective": request.chip.objective, "report": cuts.extend}
             results = compile_segments(sources[0], wanted, **chosen)
@@ -432,8 +433,6 @@ def _write(
     Raises:
         UsageError: a file cannot be written.
     """
-    from fitzroy.compilation.documents import forms
-
     files = list(dict(zip(request.targets, contents, strict=True)).items())
     logs: dict[Path, str] = {}
     for path, document in zip(request.logs, documents, strict=True):
@@ -445,6 +444,8 @@ def _write(
         files.append((request.chip.report, _report(request.chip.report, in_full, runs, cuts)))
     folders = [request.results.out_dir, request.results.dump]
     if request.results.dump is not None:
+        from fitzroy.compilation.texts import forms
+
         for path, result in zip(request.targets, results, strict=True):
             folder = request.results.dump
             if len(results) > 1:

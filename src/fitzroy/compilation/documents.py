@@ -1,10 +1,10 @@
-"""What the compiler for the Edge TPU did, as documents for other programs and as files of text."""
+"""What the compiler for the Edge TPU did, as documents for other programs."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fitzroy.compilation.edgetpu import (
@@ -15,33 +15,25 @@ from fitzroy.compilation.edgetpu import (
     operator_key,
 )
 from fitzroy.compilation.records import steps_of
-from fitzroy.compiler.ir import Graph, Node, print_graph
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import title
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
-from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
-from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
+from fitzroy.compiler.targets.edgetpu.program.stages import Parameters
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.execution.hosts import find
 from fitzroy.execution.whole import CHIP, PartTime, Prediction, on_host
 from fitzroy.execution.whole import document as whole_document
 from fitzroy.formats.darwinn import Executable, token_text
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.isa.program import positions
-from fitzroy.linker.objects.assembly import executable_chunks, package_listing
-from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.report import summary
-from fitzroy.report.compilation import page
-from fitzroy.report.notebook import framed
 from fitzroy.report.run import Run
 from fitzroy.report.streaming import streaming_document
 
 MAPPED = "Mapped to Edge TPU"
 """Status of operators on the chip."""
-
-# --- documents -----------------------------------------------------------------------------------
 
 
 def document(
@@ -293,56 +285,6 @@ def _wide(parameters: Parameters) -> dict[str, Any]:
     }
 
 
-# --- text ----------------------------------------------------------------------------------------
-
-
-def forms(result: EdgeTpuCompilation) -> dict[str, str]:
-    """All forms that a model took on its way, as files: their names and texts.
-
-    Every form is verified.
-
-    Raises:
-        InternalError: a form breaks its rules.
-    """
-    parts = Parts.of(result.placements)
-    parts.check()
-    files = {
-        "0-graph.ir": print_graph(result.graph, data=False),
-        "1-parts.txt": text(parts.lines()),
-    }
-    for number, part in enumerate(result.segments):
-        for stage, item in enumerate(part.forms, 2):
-            item.check()
-            files[f"part-{number}-{stage}-{item.stage}.txt"] = text(item.lines())
-        last = 2 + len(part.forms)
-        files[f"part-{number}-{last}-program.s"] = text(_program(part, number))
-        script = derive_executable(part.package.main)
-        files[f"part-{number}-{last + 1}-script.txt"] = text(map(str, script.steps))
-    return files
-
-
-def _program(part: MappedSegment, number: int) -> Iterator[str]:
-    """The package as assembly text, in which comments say where steps begin."""
-    marks = {(mark.chunk, mark.bundle + 1): mark.name for mark in form(part, Emitted).marks}
-    places = iter(
-        [
-            (index, bundle) if executable is part.package.main else None
-            for executable in part.package.executables
-            for index, chunk in enumerate(executable_chunks(executable))
-            # START and END follow from the rest and have no lines.
-            for bundle, _ in [*positions(chunk.instructions)][1:-1]
-        ]
-    )
-    for line in package_listing([(number, part.package)]):
-        # Instructions stand four columns in, what belongs to them further.
-        if line.startswith("    ") and line[4:5].strip():
-            place = next(places)
-            if place in marks:
-                yield ""
-                yield f"; {marks[place]}"
-        yield line
-
-
 def cut_document(cut: Cut) -> dict[str, Any]:
     """What was predicted for a way to cut a model, in microseconds and bytes, fit for JSON."""
     return {
@@ -371,6 +313,9 @@ def cut_document(cut: Cut) -> dict[str, Any]:
 
 def displayed(result: EdgeTpuCompilation) -> str:
     """The report of the compiler in a frame, for notebooks."""
+    from fitzroy.report.compilation import page
+    from fitzroy.report.notebook import framed
+
     name = os.path.basename(result.source.path)
     runs = [
         estimate(item.package, name, steps=steps_of(item.segment, item.forms))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fitzroy.compilation.documents import forms
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, link_options, linked_models
 from fitzroy.compilation.modules import compiled_entry, write_entries
 from fitzroy.compilation.source import Source
+from fitzroy.compilation.texts import forms
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.chip import OnChip
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.garbage import uncollected
-from fitzroy.driver.runtime.simulator import Stage
+from fitzroy.driver.runtime.stage import Stage
 from fitzroy.execution.hosts import Profile, find
 from fitzroy.formats.compilation_record import Step
 from fitzroy.formats.darwinn import Executable, PackageFile

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.execution.estimate import Conditions, estimate, timed
 from fitzroy.execution.host_operators import host_time
-from fitzroy.execution.programs import EdgeTpuProgram, zeros
 from fitzroy.formats import custom_op, tflite
 from fitzroy.hw_models.chips.hosts import Host
 from fitzroy.hw_models.edgetpu.scalar import UnknownValueError
 from fitzroy.linker.packages.container import read_container
 from fitzroy.report.run import Run
+
+if TYPE_CHECKING:
+    from fitzroy.execution.programs import EdgeTpuProgram
 
 CHIP, HOST = "Edge TPU", "host"
 """Where parts run."""
@@ -96,6 +98,8 @@ def predict(data: bytes, path: str, conditions: Conditions | None = None) -> Pre
         FormatError: the file is malformed.
         SimulationError: a program relies on queues that the chip may not have.
     """
+    from fitzroy.execution.programs import EdgeTpuProgram
+
     conditions = conditions or Conditions()
     profile = conditions.check()
     container = read_container(data, path)
@@ -136,6 +140,8 @@ def estimated(program: EdgeTpuProgram, conditions: Conditions) -> Run:
     try:
         return estimate(program.package, name, conditions, program.steps)
     except UnknownValueError:
+        from fitzroy.execution.programs import zeros
+
         inputs = {item: zeros(type) for item, type in program.inputs.items()}
         outputs = program.start(inputs, record=True).finish()
         sizes = {item: len(held) for item, held in outputs.buffers.items()}

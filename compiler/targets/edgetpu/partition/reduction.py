@@ -14,15 +14,15 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.detection import DetectionPostProcess
 from fitzroy.compiler.ops.reduction import ArgMax
 from fitzroy.compiler.partition import Placement
-from fitzroy.compiler.passes.arg_max import ArgMaxima
-from fitzroy.compiler.passes.base import Pass, run_passes
-from fitzroy.compiler.passes.heads.post_processing import BestScores
+from fitzroy.compiler.passes.base import Pass, named_passes, run_passes
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, total
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 
-REDUCING: tuple[Pass, ...] = (ArgMaxima(), BestScores())
+REDUCING = ("arg-maxima", "best-scores")
+"""Names of the passes; those of most models are never loaded."""
+
 _READERS = {ArgMax.name, DetectionPostProcess.name}
 
 
@@ -36,13 +36,14 @@ def reducing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass,
     """
     if not options.reduced or not _READERS & {node.op for node in graph.nodes()}:
         return ()
-    reduced = run_passes(graph, REDUCING)
+    passes = named_passes(REDUCING)
+    reduced = run_passes(graph, passes)
     if Counter(node.op for node in graph.nodes()) == Counter(node.op for node in reduced.nodes()):
         return ()
     before, after = (
         expected(one, divide(one, options, costs)[1], costs) for one in (graph, reduced)
     )
-    return REDUCING if after < before else ()
+    return passes if after < before else ()
 
 
 def reduced_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
@@ -54,7 +55,7 @@ def reduced_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
         graph: the source of compiled programs.
         names: inputs and outputs of these.
     """
-    return () if all(name in graph.values for name in names) else REDUCING
+    return () if all(name in graph.values for name in names) else named_passes(REDUCING)
 
 
 def expected(graph: Graph, placements: list[Placement], costs: Costs | None) -> float:
