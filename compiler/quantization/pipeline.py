@@ -36,6 +36,7 @@ from fitzroy.compiler.quantization.functions import (
     element_functions,
 )
 from fitzroy.compiler.quantization.masks import unseen, with_bounded_masks, with_finite_masks
+from fitzroy.compiler.quantization.means import divide_means
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
@@ -225,7 +226,7 @@ def prepared(graph: Graph) -> Graph:
 
     Squares, for which TFLite has no 8-bit kernel, and quotients by constants and by square roots,
     which less hardware computes, become products. Masks of attention become sums with finite
-    numbers.
+    numbers. Means of very many elements are taken in two steps.
     """
     result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
     for node in result.nodes():
@@ -244,6 +245,7 @@ def prepared(graph: Graph) -> Graph:
             factor = result.emit("rsqrt", [root], type, stem=f"{node.name}.factor")
             result.update(replace(node, op="mul", inputs=(node.inputs[0], factor)))
     with_finite_masks(result)
+    divide_means(result)
     result.prune()
     return result
 

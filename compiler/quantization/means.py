@@ -1,0 +1,93 @@
+"""Means of more elements than the Edge TPU sums at a time, in two steps.
+
+Squeeze and excitation, and normalization over whole images, take the mean of an image of any size,
+and the chip counts the elements that it sums in 14 bits. Means of small blocks come first, each
+rounded to 8 bits: in the mean of many blocks, what they are rounded by cancels out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.windows import Pair
+from fitzroy.compiler.quantization.rules import touches_reals
+
+MOST_ELEMENTS = 1 << 14
+"""Elements of a mean that is taken in one step: as many as the Edge TPU sums at a time."""
+
+_IMAGE = (1, 2)
+"""Axes of rows and columns."""
+
+
+def divide_means(graph: Graph) -> None:
+    """Take means over images of float32 in two steps, where they are of too many elements.
+
+    Args:
+        graph: it is changed; images are [N,H,W,C].
+    """
+    for node in graph.nodes():
+        if node.op == "mean" and touches_reals(graph, node):
+            axes, shape = _axes(node), graph.type(str(node.inputs[0])).shape
+            if len(shape) != 4 or not axes.issuperset(_IMAGE):
+                continue
+            _, height, width, channels = shape
+            if 3 in axes and height * width * channels > MOST_ELEMENTS:
+                node = _after_images(graph, node)
+            if height * width > MOST_ELEMENTS:
+                _after_blocks(graph, node, (height, width))
+
+
+def _axes(node: Node) -> set[int]:
+    attributes = node.attributes
+    assert isinstance(attributes, ReductionAttributes)
+    return set(attributes.axes)
+
+
+def _after_images(graph: Graph, node: Node) -> Node:
+    """Take the mean of the mean of each channel; returns what takes the latter."""
+    source = str(node.inputs[0])
+    type = graph.type(source)
+    kept = type.with_shape((type.shape[0], 1, 1, type.shape[3]))
+    attributes = ReductionAttributes(_IMAGE, keep_dims=True)
+    name = graph.emit("mean", [source], kept, attributes, stem=f"{node.name}.channels")
+    graph.update(replace(node, inputs=(name, *node.inputs[1:])))
+    producer = graph.producer(name)
+    assert producer is not None
+    return producer
+
+
+def _after_blocks(graph: Graph, node: Node, extent: Pair) -> None:
+    """Take the mean of the means of blocks, which cover an image exactly.
+
+    Args:
+        graph: it is changed.
+        node: takes a mean over the rows and columns of an image.
+        extent: how many there are.
+    """
+    source, block = str(node.inputs[0]), min(_blocks(extent), key=_size)
+    (height, width), type = extent, graph.type(source)
+    shape = (type.shape[0], height // block[0], width // block[1], type.shape[3])
+    attributes = PoolAttributes(block, block)
+    name = graph.emit(
+        "average_pool_2d", [source], type.with_shape(shape), attributes, stem=f"{node.name}.blocks"
+    )
+    graph.update(replace(node, inputs=(name, *node.inputs[1:])))
+
+
+def _blocks(extent: Pair) -> Iterator[Pair]:
+    """Blocks that divide an image evenly into few enough."""
+    for rows, columns in product(
+        *([n for n in range(1, all + 1) if all % n == 0] for all in extent)
+    ):
+        if (extent[0] // rows) * (extent[1] // columns) <= MOST_ELEMENTS:
+            yield rows, columns
+
+
+def _size(block: Pair) -> tuple[int, int]:
+    """The elements of a block, and how long it is."""
+    return block[0] * block[1], max(block)
