@@ -523,16 +523,21 @@ def test_products_of_many_channels_are_those_of_vectors(
     assert_right(finished(model, model.emit("mul", [x, y], type, ActivationAttributes())), (1,))
 
 
-def test_products_of_many_channels_with_a_pixel_are_refused() -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [(1, 1, 1, 2100), (1, 1, 3, 2100), (1, 3, 3, 1), (2100,)])
+@pytest.mark.parametrize("constant", [True, False])
+def test_products_of_many_channels_with_a_pixel_are_taken_in_slices(
+    shape: tuple[int, ...], constant: bool
+) -> None:
     model = Model(3)
-    x, y = (
-        model.graph.add_input(name, model.type(shape, 0.05))
-        for name, shape in (("x", (1, 3, 3, 2100)), ("y", (1, 1, 1, 2100)))
+    x = model.graph.add_input("x", model.type((1, 3, 3, 2100), 0.05))
+    y = (
+        model.constant(shape, 0.05)
+        if constant
+        else model.graph.add_input("y", model.type(shape, 0.05))
     )
-    type = model.type((1, 3, 3, 2100), 0.4)
-    graph = finished(model, model.emit("mul", [x, y], type, ActivationAttributes()))
-    with pytest.raises(UnsupportedError, match="product of 2100 channels, of which 2048 fit"):
-        lower(graph)
+    type = model.type((1, 3, 3, 2100), 0.05 * 0.05 * 148)
+    assert_right(finished(model, model.emit("mul", [x, y], type, ActivationAttributes())), (1,))
 
 
 # --- rows ----------------------------------------------------------------------------------------

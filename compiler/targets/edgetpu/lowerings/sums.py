@@ -17,6 +17,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, word_cycles
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
@@ -276,6 +277,9 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
             if _deep(call):
                 _of_vectors(legalizer, call)
                 return
+            if _is_wide(call):
+                _of_slices(legalizer, call)
+                return
             values: tuple[Value, ...] = call.operand(0), call.operand(1)
             after = call.result.type
             result = call.result
@@ -329,6 +333,46 @@ def _of_vectors(legalizer: Legalizer, call: Call) -> None:
     product = rewriting.emit(call.node.op, names, flat, call.node.attributes)
     rewriting.reshape(product, after.shape, result=call.result.name)
     rewriting.run(legalizer)
+
+
+def _is_wide(call: Call) -> bool:
+    """Whether a product of an image and one of its pixels has too many channels for one layer."""
+    after = call.result.type
+    one, other = call.operand(0), call.operand(1)
+    return (
+        call.node.op == "mul"
+        and len(after.shape) == IMAGE_RANK
+        and after.shape[-1] > MOST_CHANNELS
+        and one.name != other.name
+        and scalar_of(one) is None
+        and scalar_of(other) is None
+    )
+
+
+def _of_slices(legalizer: Legalizer, call: Call) -> None:
+    """The operator for as many channels at a time as one layer can have."""
+    rewriting, after, parts = Rewriting.of(legalizer, call), call.result.type, list[str]()
+    *_, channels = after.shape
+    for begin in range(0, channels, MOST_CHANNELS):
+        end = min(begin + MOST_CHANNELS, channels)
+        names = [
+            _slice(rewriting, value, begin, end) for value in (call.operand(0), call.operand(1))
+        ]
+        part = after.with_shape((*after.shape[:-1], end - begin))
+        parts.append(rewriting.emit(call.node.op, names, part, call.node.attributes))
+    joined = ConcatenationAttributes(len(after.shape) - 1)
+    rewriting.emit("concatenation", parts, after, joined, result=call.result.name)
+    rewriting.run(legalizer)
+
+
+def _slice(rewriting: Rewriting, value: Value, begin: int, end: int) -> str:
+    """Some channels of an operand; all of one that is the same for all channels."""
+    if not value.type.shape or value.type.shape[-1] == 1:
+        return value.name
+    if value.data is None:
+        return rewriting.slice(value.name, len(value.type.shape) - 1, begin, end - begin)
+    data = value.data[..., begin:end].copy()
+    return rewriting.graph.add_constant(value.name, data, value.type.quantization)
 
 
 def _whole(value: Value, after: TensorType) -> Value:
