@@ -25,6 +25,7 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.passes.axes.movement import Movement, Step
 from fitzroy.compiler.passes.axes.orders import AxisOrders
+from fitzroy.compiler.passes.axes.plan import Plan
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.reference import evaluate, verify
 
@@ -267,6 +268,68 @@ def test_outputs_keep_their_order() -> None:
     z = model.connected(model.transpose(y, 0, 2, 1), 8)
     back = model.transpose(z, 0, 2, 1)
     _assert_same(model.ended(y, back, model.binary("add", back, y)))
+
+
+def test_an_output_of_the_same_shape_in_another_order_has_a_source() -> None:
+    model = Tokens(9)
+    x = model.transpose(model.start((7, 5)), 1, 0)
+    after = model.of(x).with_shape((1, 1))
+    largest = model.emit("reduce_max", [x], after, ReductionAttributes((0, 1), keep_dims=True))
+    _assert_same(model.ended(largest), transpositions=0)
+
+
+def test_a_reshape_that_begins_anew_has_a_source() -> None:
+    model = Tokens(10)
+    x = model.reshape(
+        model.transpose(model.start((2, 5, 6, 3, 1)), 2, 1, 4, 0, 3), 6, 5, 1, 2, 1, 3
+    )
+    other = model.graph.add_input("other", model.of(x).with_shape((1, 5, 1, 2, 1, 1)))
+    y = model.transpose(model.binary("sub", x, other), 2, 0, 4, 5, 1, 3)
+    _assert_same(model.ended(model.reshape(y, 15, 3, 2, 2)), settled=False)
+
+
+def test_what_others_read_in_between_is_not_moved_twice() -> None:
+    model = Tokens(11)
+    x = model.transpose(model.start((6, 5, 4)), 2, 0, 1)
+    y = model.reshape(model.transpose(x, 0, 2, 1), 4, 30)
+    after = _assert_same(model.ended(model.connected(x, 3), model.connected(y, 3)))
+    assert _counted(after)["transpose"] == 2
+    (first, second) = (node for node in after.nodes() if node.op == "transpose")
+    assert second.inputs == first.outputs
+
+
+def test_the_same_movement_is_made_once() -> None:
+    model = Tokens(12)
+    x = model.start((1, 6, 5, 4))
+    one = model.transpose(x, 0, 3, 1, 2)
+    other = model.transpose(model.transpose(x, 0, 3, 2, 1), 0, 1, 3, 2)
+    _assert_same(model.ended(model.connected(one, 3), model.connected(other, 3)), transpositions=1)
+
+
+def test_each_region_tries_a_bounded_number_of_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers divide their channels into heads of their own, all in one region."""
+    tried = list[int]()
+    wanted = Plan._wanted
+
+    def counted(plan: Plan, names: Sequence[str]) -> list[tuple[object, ...]]:
+        found = wanted(plan, names)
+        tried.append(len(found))
+        return found
+
+    monkeypatch.setattr(Plan, "_wanted", counted)
+    model = Tokens(13)
+    x = model.start((1, 4, 6, 8))
+    for _ in range(40):
+        y = model.transpose(x, 0, 3, 1, 2)
+        heads = model.reshape(
+            model.binary("add", y, model.constant((8, 1, 1), 0.05)), 1, 2, 4, 4, 6
+        )
+        heads = model.binary("mul", heads, model.constant((2, 1, 1, 1), 0.05))
+        y = model.transpose(model.reshape(heads, 1, 8, 4, 6), 0, 2, 3, 1)
+        x = model.connected(model.binary("add", x, y), 8)
+    _assert_same(model.ended(x))
+    assert tried
+    assert max(tried) <= 16
 
 
 _STEPS = ["transpose", "reshape", "add", "constant", "mean", "connected", "softmax", "cut", "join"]

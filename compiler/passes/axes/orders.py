@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ir import Attributes, Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.shape import ReshapeAttributes, TransposeAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes
 from fitzroy.compiler.passes.axes.frames import Order, order_of, reordered
 from fitzroy.compiler.passes.axes.movement import Step
 from fitzroy.compiler.passes.axes.plan import Need, Plan
@@ -55,11 +55,13 @@ class _Writer(Rewriter[Node]):
     Attributes:
         plan: the orders; a graph is made of its one, with all values and, at first, no nodes.
         forms: names of values in the forms in which they are read.
+        moved: what a reshape or a transposition has made of a value, by name and attributes.
         stored: names of what is stored in another order in place of values that go out.
     """
 
     plan: Plan = field(kw_only=True)
     forms: dict[Need, str] = field(default_factory=dict)
+    moved: dict[tuple[str, Attributes], str] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -76,11 +78,19 @@ class _Writer(Rewriter[Node]):
         for node in plan.graph.nodes():
             if node.outputs[0] not in plan.roots:
                 self._write(node)
-            elif not self._is_other(plan.roots[node.outputs[0]][0]):
-                self.graph.add_node(node)
+                continue
+            root, _ = plan.roots[node.outputs[0]]
+            if self._is_other(root):
+                continue
+            if root == node.inputs[0] and root in plan.roots:
+                # What begins anew reads what was moved before.
+                self._form(plan.need(root, node, plan.orders))
+            self.graph.add_node(node)
+            self.moved[str(node.inputs[0]), node.attributes] = node.outputs[0]
         for name in plan.graph.outputs:
             self._form(plan.need(name, None, plan.orders))
-        return super().finished() if self.origins or plan.orders else Rewritten(plan.graph)
+        same = all(name == need.value for need, name in self.forms.items())
+        return Rewritten(plan.graph) if same and not plan.orders else super().finished()
 
     def _write(self, node: Node) -> None:
         """Write a node for the order of its axes."""
@@ -145,16 +155,15 @@ class _Writer(Rewriter[Node]):
     def _moved(self, need: Need) -> str:
         """Move the elements of a value to where something reads them; returns its name there."""
         plan, name = self.plan, need.value
-        root, moves = plan.roots.get(name, (name, ()))
+        root, _ = plan.roots.get(name, (name, ()))
         movement = plan.movement(need, plan.orders)
         assert movement is not None, "orders are such that it can be said"
         as_before = need == plan.need(name, None, plan.orders)
         steps = movement.steps()
         if as_before and not self._is_other(root):
-            fewer = _transpositions(steps) < sum(type(a) is TransposeAttributes for a in moves)
-            if not fewer or name in plan.graph.outputs:
+            if _transpositions(steps) >= self._own(name) or name in plan.graph.outputs:
                 return name
-        elif as_before and not steps and name != root:
+        elif as_before and not steps and (name != root or name in self.stored):
             # It keeps a name of its own.
             steps = [("reshape", ReshapeAttributes(movement.shape), movement.shape)]
         own = self.stored.get(root, root)
@@ -162,6 +171,18 @@ class _Writer(Rewriter[Node]):
             last = as_before and number == len(steps)
             own = self._step(name, own, step, by_name=last and self._is_free(name))
         return own
+
+    def _own(self, name: str) -> int:
+        """Transpositions that a value is made by, after the last value that is read besides."""
+        plan, count = self.plan, 0
+        while name in plan.roots:
+            node = plan.graph.producer(name)
+            assert node is not None, "a move makes it"
+            count += node.op == "transpose"
+            name = str(node.inputs[0])
+            if name in plan.needs:
+                break
+        return count
 
     def _is_free(self, name: str) -> bool:
         """Whether nothing is stored by the name of a value that is moved to where it was."""
@@ -171,6 +192,8 @@ class _Writer(Rewriter[Node]):
     def _step(self, name: str, source: str, step: Step, *, by_name: bool) -> str:
         """Move elements of a value by one operator; returns the name of its result."""
         (op, attributes, shape), before = step, self.plan.graph
+        if (source, attributes) in self.moved and not by_name:
+            return self.moved[source, attributes]
         # An input is moved for the first that reads it.
         stands_for = before.producer(name) or before.consumers(name)[0]
         own = self.graph.fresh(f"{name}/{op}")
@@ -178,6 +201,7 @@ class _Writer(Rewriter[Node]):
         node = Node(own, op, (source,), (result,), attributes, stands_for.origin)
         self.graph.add_node(node, () if by_name else (before.type(name).with_shape(shape),))
         self.origins[own] = stands_for.name
+        self.moved[source, attributes] = result
         return result
 
 

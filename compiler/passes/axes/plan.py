@@ -7,10 +7,11 @@ the orders that its values have, or have where they come from.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
+from itertools import islice
 
 from fitzroy.compiler.ir import Attributes, Graph, Node
 from fitzroy.compiler.ops.shape import Shape
@@ -18,6 +19,9 @@ from fitzroy.compiler.passes.axes.frames import Frame, Order, frame_of, is_plain
 from fitzroy.compiler.passes.axes.movement import Movement
 
 _MOVES = frozenset(["reshape", "transpose"])
+
+_MOST_ORDERS = 16
+"""Orders that are tried for a region: each takes as long as the region is large."""
 
 Cost = tuple[int, int]
 """As `Movement.cost`, of several together."""
@@ -172,19 +176,22 @@ class Plan:
         self.orders |= best
 
     def _wanted(self, names: Sequence[str]) -> list[tuple[object, ...]]:
-        """Orders of axes to try: those of values, and those that values are moved from and to."""
-        found: dict[tuple[object, ...], None] = {}
+        """Orders of axes to try: those that most values have, or have where they come from."""
+        found = Counter[tuple[object, ...]]()
         for name in names:
-            axes = [self.axes.of((name, axis)) for axis in range(self.graph.type(name).rank)]
-            found[tuple(axes)] = None
+            shape = self.graph.type(name).shape
+            # Those of extent 1 may lie anywhere, and many values have some of their own.
+            long = [axis for axis, extent in enumerate(shape) if extent > 1]
+            axes = {axis: self.axes.of((name, axis)) for axis in long}
+            found[tuple(axes.values())] += 1
             if name in self.roots:
                 root, moves = self.roots[name]
                 movement = _moved(self.graph.type(root).shape, moves)
                 assert movement is not None, "it can be said of all roots"
                 last = [factors[-1][1] if factors else 0 for factors in movement.axes]
-                order = sorted(range(len(axes)), key=lambda axis: -last[axis])
-                found[tuple(axes[axis] for axis in order)] = None
-        return [axes for axes in found if len(set(axes)) == len(axes)]
+                found[tuple(axes[axis] for axis in sorted(long, key=lambda n: -last[n]))] += 1
+        common = (axes for axes, _ in found.most_common() if len(set(axes)) == len(axes))
+        return list(islice(common, _MOST_ORDERS))
 
     def _orders(self, names: Sequence[str], wanted: Sequence[object]) -> dict[str, Order] | None:
         """The order of each value of a region in which axes have a wanted order.
@@ -282,7 +289,7 @@ class Plan:
         return None if found is None else found.extended(need.rank).transposed(need.order)
 
 
-@cache
+@lru_cache(1 << 14)
 def _moved(
     shape: Shape, moves: Sequence[Attributes], order: Order | None = None
 ) -> Movement | None:

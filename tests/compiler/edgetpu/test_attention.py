@@ -255,6 +255,19 @@ def test_operators_beside_attention_may_leave_out_operands() -> None:
     _assert_exact(graph)
 
 
+def test_rows_beside_attention_may_become_images() -> None:
+    model = Model(2)
+    graph = attention((4, 4), 2, 8, 8)
+    x = graph.add_input("other", model.type((1, 1, 8), 0.05))
+    shape = (1, 1, 1, 8)
+    image = graph.emit("reshape", [x], graph.type(x).with_shape(shape), ReshapeAttributes(shape))
+    turned = graph.type(x).with_shape((1, 1, 8, 1))
+    graph.outputs.append(
+        graph.emit("transpose", [image], turned, TransposeAttributes((0, 1, 3, 2)))
+    )
+    _assert_exact(graph)
+
+
 def stacked(count: int, rows: int, depth: int) -> Graph:
     """Attention of matrices that are inputs, and no parts of an image."""
     model = Model(3)

@@ -10,11 +10,13 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     ReshapeAttributes,
     SplitAttributes,
     StridedSliceAttributes,
+    TransposeAttributes,
 )
 from fitzroy.compiler.reference import verify
 
@@ -132,3 +134,21 @@ def test_rows_of_large_vectors_are_cut(shape: tuple[int, int, int], begin: int, 
     made = program(graph)
     assert not findings(made)
     assert not differences(graph, made, 3)
+
+
+def test_an_element_of_a_row_is_not_one_of_all_rows_of_a_pixel() -> None:
+    """Pixels of the transposed image have several rows, each with a mean of its own."""
+    model = Model(7)
+    graph = model.graph
+    x = graph.add_input("x", model.type((2, 2, 2, 2, 2), 0.05))
+    perm = (2, 1, 0, 3, 4)
+    turned = model.emit("transpose", [x], model.of(x), TransposeAttributes(perm))
+    rows = model.of(x).with_shape((16, 2))
+    y = model.emit("reshape", [turned], rows, ReshapeAttributes(rows.shape))
+    attributes = ReductionAttributes((1,), keep_dims=True)
+    mean = model.emit("mean", [y], rows.with_shape((16, 1)), attributes)
+    graph.outputs = [model.emit("sub", [y, mean], rows, ActivationAttributes())]
+    verify(graph)
+    made = program(graph)
+    assert not findings(made)
+    assert not differences(graph, made, 1)

@@ -399,7 +399,9 @@ class _Work(Rewriter[Node]):
     def _channels(self, trace: _Trace, after: TensorType, node: Node) -> str | None:
         """An image of runs of channels of another one of as many pixels."""
         before = self.graph.type(trace.root)
-        if before.shape[:3] != after.shape[:3] or trace.numbers.shape != after.shape:
+        if len(before.shape) != len(after.shape) or before.shape[:3] != after.shape[:3]:
+            return None
+        if trace.numbers.shape != after.shape:
             return None
         _, height, width, depth = before.shape
         taken = trace.numbers[0, 0, 0]

@@ -19,6 +19,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import Shape, TransposeAttributes
 from fitzroy.compiler.passes.axes.movement import Movement
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import assemble, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
@@ -121,7 +122,7 @@ def _boxes(movement: Movement, image: Shape, shape: Shape) -> list[Section] | No
     parts = None if found is None else _parts(found, image)
     if parts is None or parts[-1].axis != _CHANNELS or parts[-1].stride != 1:
         return None
-    if parts[-1].target != _CHANNELS or parts[-1].step != 1:
+    if parts[-1].target != _CHANNELS or parts[-1].step != 1 or parts[-1].count < WORD:
         return None
     runs = {_CHANNELS: parts[-1]}
     for axis in (_ROWS, _COLUMNS):

@@ -123,6 +123,10 @@ def _rows(legalizer: Legalizer, call: Call) -> _Rows | None:
         each |= {type.shape[-1] // value.type.shape[-1] for type in types}
     if len(grids) != 1 or len(each) != 1 or max(each) > _MOST_ROWS:
         return None
+    widths = {value.type.shape[-1] for value in values}
+    if OPS[call.node.op].elementwise and max(each) > 1 and len(widths) > 1:
+        # An element of one operand stands for a row of another, of which a pixel has several.
+        return None
     return _Rows(found, grids.pop(), each.pop())
 
 
