@@ -94,7 +94,7 @@ def _relieved(
     """
     # Where it leads elsewhere, the order has been chosen before.
     branch, times, ordered = None, int(again), again
-    eased: Arrangement | None = None
+    eased: list[Arrangement | None] = []
     most = _MOST_TIMES * max(_FEW, len(layered.layers))
     search = _search(layered)
     found = _fitted(search, times)
@@ -105,8 +105,9 @@ def _relieved(
         if relieved is None:
             tensors = {live.tensor.name: live.tensor for live in search.lives}
             relieved = spilling.fetched_apart(layered, tensors)
-        if relieved is None and eased is None and isinstance(found, _NoAddress):
-            eased = _eased(search, times + 1)
+        if relieved is None and not eased and isinstance(found, _NoAddress):
+            # It takes long, and what is missing later is rarely so little.
+            eased.append(_eased(search, times + 1))
         if relieved is None:
             ways = _ways(search, found)
             relieved = ways.fastest if again else ways.waiting
@@ -117,7 +118,7 @@ def _relieved(
         layered, times = relieved, times + 1
         search = _search(layered)
         found = _fitted(search, times)
-    fitting = [one for one in (found, eased) if isinstance(one, Arrangement)]
+    fitting = [one for one in (found, *eased) if isinstance(one, Arrangement)]
     return min(fitting, key=_cycles, default=found), branch
 
 
