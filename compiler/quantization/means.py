@@ -81,11 +81,13 @@ def _after_blocks(graph: Graph, node: Node, extent: Pair) -> None:
 
 def _blocks(extent: Pair) -> Iterator[Pair]:
     """Blocks that divide an image evenly into few enough."""
-    for rows, columns in product(
-        *([n for n in range(1, all + 1) if all % n == 0] for all in extent)
-    ):
+    for rows, columns in product(*map(_divisors, extent)):
         if (extent[0] // rows) * (extent[1] // columns) <= MOST_ELEMENTS:
             yield rows, columns
+
+
+def _divisors(extent: int) -> list[int]:
+    return [number for number in range(1, extent + 1) if extent % number == 0]
 
 
 def _size(block: Pair) -> tuple[int, int]:
