@@ -2,7 +2,7 @@
 
 Squeeze and excitation, and normalization over whole images, take the mean of an image of any size,
 and the chip counts the elements that it sums in 14 bits. Means of small blocks come first, each
-rounded to 8 bits: in the mean of many blocks, what they are rounded by cancels out.
+rounded to 8 bits: rounding errors cancel out in the mean of many blocks.
 """
 
 from __future__ import annotations
@@ -49,16 +49,14 @@ def _axes(node: Node) -> set[int]:
 
 
 def _after_images(graph: Graph, node: Node) -> Node:
-    """Take the mean of the mean of each channel; returns what takes the latter."""
+    """Take the mean of each channel first; returns the node that takes it."""
     source = str(node.inputs[0])
     type = graph.type(source)
     kept = type.with_shape((type.shape[0], 1, 1, type.shape[3]))
     attributes = ReductionAttributes(_IMAGE, keep_dims=True)
     name = graph.emit("mean", [source], kept, attributes, stem=f"{node.name}.channels")
-    graph.update(replace(node, inputs=(name, *node.inputs[1:])))
-    producer = graph.producer(name)
-    assert producer is not None
-    return producer
+    graph.update(replace(node, inputs=(name,)))
+    return graph.node(name)
 
 
 def _after_blocks(graph: Graph, node: Node, extent: Pair) -> None:
@@ -76,7 +74,7 @@ def _after_blocks(graph: Graph, node: Node, extent: Pair) -> None:
     name = graph.emit(
         "average_pool_2d", [source], type.with_shape(shape), attributes, stem=f"{node.name}.blocks"
     )
-    graph.update(replace(node, inputs=(name, *node.inputs[1:])))
+    graph.update(replace(node, inputs=(name,)))
 
 
 def _blocks(extent: Pair) -> Iterator[Pair]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.base.types import Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.quantization.functions import ElementFunction
@@ -59,32 +60,6 @@ class Scheme:
         return self.quantizations[self.operands[node.name][0]]
 
 
-class _Groups:
-    """Disjoint sets of activations."""
-
-    def __init__(self) -> None:
-        self._parent: dict[Key, Key] = {}
-
-    def find(self, key: Key) -> Key:
-        root = key
-        while (parent := self._parent.setdefault(root, root)) != root:
-            root = parent
-        while key != root:
-            key, self._parent[key] = self._parent[key], root
-        return root
-
-    def join(self, keys: Sequence[Key]) -> None:
-        for key in keys[1:]:
-            self._parent[self.find(key)] = self.find(keys[0])
-
-    def members(self) -> dict[Key, list[Key]]:
-        """All sets by their representative, in order of first mention."""
-        result: dict[Key, list[Key]] = {}
-        for key in self._parent:
-            result.setdefault(self.find(key), []).append(key)
-        return result
-
-
 def choose(
     graph: Graph,
     ranges: Mapping[str, Range],
@@ -126,7 +101,7 @@ class _Chooser:
         self.graph, self.floats, self.headroom = graph, floats, headroom
         self.functions = functions
         self.ranges: dict[Key, Range] = dict(ranges.items())
-        self.groups = _Groups()
+        self.groups = DisjointSets[Key]()
         self.fixed: dict[str, Quantization] = {}
         self.operands: dict[str, Mapping[int, Key]] = {}
         self.symmetric: set[Key] = set()
@@ -161,7 +136,7 @@ class _Chooser:
         if rule is None:
             return
         if rule.shared:
-            self.groups.join([*operands.values(), *results])
+            self.groups.join(*operands.values(), *results)
         if rule.symmetric:
             self.symmetric.update(results)
         if rule.result is not None:

@@ -25,7 +25,7 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.passes.axes.movement import Movement, Step
 from fitzroy.compiler.passes.axes.orders import AxisOrders
-from fitzroy.compiler.passes.axes.plan import Plan
+from fitzroy.compiler.passes.axes.plan import Axis, Plan
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.reference import evaluate, verify
 
@@ -311,7 +311,7 @@ def test_each_region_tries_a_bounded_number_of_orders(monkeypatch: pytest.Monkey
     tried = list[int]()
     wanted = Plan._wanted
 
-    def counted(plan: Plan, names: Sequence[str]) -> list[tuple[object, ...]]:
+    def counted(plan: Plan, names: Sequence[str]) -> list[tuple[Axis, ...]]:
         found = wanted(plan, names)
         tried.append(len(found))
         return found

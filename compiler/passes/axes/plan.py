@@ -1,8 +1,8 @@
-"""Which order of axes has the fewest elements moved?
+"""Which order of axes moves the fewest elements?
 
-Operators that any order suits form regions with what they read and make. All axes of a region are
-put into one order: that which has the least to be moved within the region and on its borders, of
-the orders that its values have, or have where they come from.
+Operators that work with any order of axes form regions with the values that they read and make.
+Each region gets a single order, the one that moves the least inside the region and at its borders.
+Candidates are the orders that its values have now, and those of the values they are moved from.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
+from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.compiler.ir import Attributes, Graph, Node
 from fitzroy.compiler.ops.shape import Shape
 from fitzroy.compiler.passes.axes.frames import Frame, Order, frame_of, is_plain, order_of
@@ -22,6 +23,9 @@ _MOVES = frozenset(["reshape", "transpose"])
 
 _MOST_ORDERS = 16
 """Orders that are tried for a region: each takes as long as the region is large."""
+
+Axis = tuple[str, int]
+"""An axis of a value, or of an operator, by its name and number."""
 
 Cost = tuple[int, int]
 """As `Movement.cost`, of several together."""
@@ -43,27 +47,6 @@ class Need:
 
 
 @dataclass
-class _Classes:
-    """Sets of things that are joined."""
-
-    parents: dict[object, object] = field(default_factory=dict)
-
-    def of(self, item: object) -> object:
-        """What stands for the set of an item."""
-        path = []
-        while (parent := self.parents.get(item, item)) != item:
-            path.append(item)
-            item = parent
-        for one in path:
-            self.parents[one] = item
-        return item
-
-    def join(self, one: object, other: object) -> None:
-        """Let two items be of one set."""
-        self.parents[self.of(other)] = self.of(one)
-
-
-@dataclass
 class Plan:
     """Orders of the axes of a graph's values.
 
@@ -82,8 +65,8 @@ class Plan:
     frames: dict[str, Frame] = field(default_factory=dict)
     needs: dict[str, list[Node | None]] = field(default_factory=dict)
     roots: dict[str, tuple[str, tuple[Attributes, ...]]] = field(default_factory=dict)
-    axes: _Classes = field(default_factory=_Classes)
-    regions: _Classes = field(default_factory=_Classes)
+    axes: DisjointSets[Axis] = field(default_factory=DisjointSets)
+    regions: DisjointSets[str] = field(default_factory=DisjointSets)
     orders: dict[str, Order] = field(default_factory=dict)
 
     @classmethod
@@ -149,15 +132,15 @@ class Plan:
     def choose(self) -> None:
         """Decide on the orders of all regions, one after the other."""
         members, borders = (
-            defaultdict[object, list[str]](list),
-            defaultdict[object, list[str]](list),
+            defaultdict[str, list[str]](list),
+            defaultdict[str, list[str]](list),
         )
         for name in self.graph.values:
             if name not in self.roots or name in self.needs:
-                members[self.regions.of(name)].append(name)
+                members[self.regions.find(name)].append(name)
         for name in self.needs:
             root, _ = self.roots.get(name, (name, ()))
-            for region in dict.fromkeys(map(self.regions.of, (name, root))):
+            for region in dict.fromkeys(map(self.regions.find, (name, root))):
                 borders[region].append(name)
         for region, names in members.items():
             if len(names) > 1 and any(name in self.roots for name in borders[region]):
@@ -175,14 +158,14 @@ class Plan:
                 least, best = cost, orders
         self.orders |= best
 
-    def _wanted(self, names: Sequence[str]) -> list[tuple[object, ...]]:
+    def _wanted(self, names: Sequence[str]) -> list[tuple[Axis, ...]]:
         """Orders of axes to try: those that most values have, or have where they come from."""
-        found = Counter[tuple[object, ...]]()
+        found = Counter[tuple[Axis, ...]]()
         for name in names:
             shape = self.graph.type(name).shape
             # Those of extent 1 may lie anywhere, and many values have some of their own.
             long = [axis for axis, extent in enumerate(shape) if extent > 1]
-            axes = {axis: self.axes.of((name, axis)) for axis in long}
+            axes = {axis: self.axes.find((name, axis)) for axis in long}
             found[tuple(axes.values())] += 1
             if name in self.roots:
                 root, moves = self.roots[name]
@@ -193,7 +176,7 @@ class Plan:
         common = (axes for axes, _ in found.most_common() if len(set(axes)) == len(axes))
         return list(islice(common, _MOST_ORDERS))
 
-    def _orders(self, names: Sequence[str], wanted: Sequence[object]) -> dict[str, Order] | None:
+    def _orders(self, names: Sequence[str], wanted: Sequence[Axis]) -> dict[str, Order] | None:
         """The order of each value of a region in which axes have a wanted order.
 
         Axes of which nothing is wanted stay where they are.
@@ -204,7 +187,7 @@ class Plan:
         place = {axis: number for number, axis in enumerate(wanted)}
         orders = {}
         for name in names:
-            axes = [self.axes.of((name, axis)) for axis in range(self.graph.type(name).rank)]
+            axes = [self.axes.find((name, axis)) for axis in range(self.graph.type(name).rank)]
             known = [axis for axis, one in enumerate(axes) if one in place]
             if len({axes[axis] for axis in known}) < len(known):
                 return None
@@ -242,7 +225,8 @@ class Plan:
         """
         every, costs = {**self.orders, **orders}, [(0, 0)]
         for name in borders:
-            for need in self.wants(name, every):
+            # Many readers want the same form, which is made once.
+            for need in dict.fromkeys(self.need(name, one, every) for one in self.needs[name]):
                 moved = self.movement(need, every)
                 if moved is None:
                     return None
@@ -251,13 +235,6 @@ class Plan:
         return first, second
 
     # --- asking ----------------------------------------------------------------------------------
-
-    def wants(self, name: str, orders: Mapping[str, Order]) -> dict[Need, list[Node | None]]:
-        """The forms in which a value is read, and by what; None stands for the graph's outputs."""
-        found = defaultdict[Need, list[Node | None]](list)
-        for reader in self.needs[name]:
-            found[self.need(name, reader, orders)].append(reader)
-        return found
 
     def need(self, name: str, reader: Node | None, orders: Mapping[str, Order]) -> Need:
         """The form in which something reads a value."""

@@ -94,7 +94,7 @@ def _relieved(
     """
     # Where it leads elsewhere, the order has been chosen before.
     branch, times, ordered = None, int(again), again
-    eased: list[Arrangement | None] = []
+    eased: Arrangement | Refused | None = None
     most = _MOST_TIMES * max(_FEW, len(layered.layers))
     search = _search(layered)
     found = _fitted(search, times)
@@ -105,9 +105,9 @@ def _relieved(
         if relieved is None:
             tensors = {live.tensor.name: live.tensor for live in search.lives}
             relieved = spilling.fetched_apart(layered, tensors)
-        if relieved is None and not eased and isinstance(found, _NoAddress):
-            # It takes long, and what is missing later is rarely so little.
-            eased.append(_eased(search, times + 1))
+        if relieved is None and eased is None and isinstance(found, _NoAddress):
+            # Once only: it takes long, and later more is missing than a small image gives.
+            eased = _eased(search, found, times + 1)
         if relieved is None:
             ways = _ways(search, found)
             relieved = ways.fastest if again else ways.waiting
@@ -118,7 +118,7 @@ def _relieved(
         layered, times = relieved, times + 1
         search = _search(layered)
         found = _fitted(search, times)
-    fitting = [one for one in (found, *eased) if isinstance(one, Arrangement)]
+    fitting = [one for one in (found, eased) if isinstance(one, Arrangement)]
     return min(fitting, key=_cycles, default=found), branch
 
 
@@ -159,8 +159,8 @@ def _smallest(search: Search, refusal: NoStrips, capacity: int) -> spilling.Ways
     return spilling.sufficient(search.layered, refusal.layer, missing)
 
 
-def _eased(search: Search, times: int) -> Arrangement | None:
-    """Addresses if a single small image waits with the host, if that is enough.
+def _eased(search: Search, refusal: Refused, times: int) -> Arrangement | Refused:
+    """Addresses with a single small image waiting with the host, or what does not fit.
 
     Where strips fit but tensors find no addresses, little is free in a few places, and the image
     that makes the most room may be far larger than what they lack. They are found as if there were
@@ -168,16 +168,16 @@ def _eased(search: Search, times: int) -> Arrangement | None:
 
     Args:
         search: the search in the layers.
+        refusal: what does not fit; returned if there is no such image.
         times: how often room was made in them, with this time.
     """
     longer = search.limited(MANY_LAYERS)
     for capacity in capacities(search.layered.options.narrow_bytes):
-        refusal = longer.choose(capacity, early=False)
-        if isinstance(refusal, NoStrips):
-            waiting = _smallest(search, refusal, capacity).waiting
-            found = None if waiting is None else _fitted(_search(waiting), times)
-            return found if isinstance(found, Arrangement) else None
-    return None
+        segments = longer.choose(capacity, early=False)
+        if isinstance(segments, NoStrips):
+            waiting = _smallest(search, segments, capacity).waiting
+            return refusal if waiting is None else _fitted(_search(waiting), times)
+    return refusal
 
 
 _SHORT_TRIES = 8

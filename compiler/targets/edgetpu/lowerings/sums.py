@@ -39,6 +39,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.products import (
     Product,
     VectorProduct,
 )
+from fitzroy.compiler.targets.edgetpu.lowerings.some_channels import narrowed
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
     Image,
@@ -352,26 +353,25 @@ def _is_wide(call: Call) -> bool:
 def _of_slices(legalizer: Legalizer, call: Call) -> None:
     """The operator for as many channels at a time as one layer can have."""
     rewriting, after, parts = Rewriting.of(legalizer, call), call.result.type, list[str]()
-    *_, channels = after.shape
-    for begin in range(0, channels, MOST_CHANNELS):
-        end = min(begin + MOST_CHANNELS, channels)
-        names = [
-            _slice(rewriting, value, begin, end) for value in (call.operand(0), call.operand(1))
-        ]
-        part = after.with_shape((*after.shape[:-1], end - begin))
+    every = range(after.shape[-1])
+    for begin in every[::MOST_CHANNELS]:
+        channels = every[begin : begin + MOST_CHANNELS]
+        names = [_slice(rewriting, call.operand(index), channels) for index in (0, 1)]
+        part = narrowed(after, channels)
         parts.append(rewriting.emit(call.node.op, names, part, call.node.attributes))
     joined = ConcatenationAttributes(len(after.shape) - 1)
     rewriting.emit("concatenation", parts, after, joined, result=call.result.name)
     rewriting.run(legalizer)
 
 
-def _slice(rewriting: Rewriting, value: Value, begin: int, end: int) -> str:
+def _slice(rewriting: Rewriting, value: Value, channels: range) -> str:
     """Some channels of an operand; all of one that is the same for all channels."""
     if not value.type.shape or value.type.shape[-1] == 1:
         return value.name
     if value.data is None:
-        return rewriting.slice(value.name, len(value.type.shape) - 1, begin, end - begin)
-    data = value.data[..., begin:end].copy()
+        axis = len(value.type.shape) - 1
+        return rewriting.slice(value.name, axis, channels.start, len(channels))
+    data = value.data[..., channels.start : channels.stop].copy()
     return rewriting.graph.add_constant(value.name, data, value.type.quantization)
 
 

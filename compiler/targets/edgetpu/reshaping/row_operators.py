@@ -125,7 +125,7 @@ def _rows(legalizer: Legalizer, call: Call) -> _Rows | None:
         return None
     widths = {value.type.shape[-1] for value in values}
     if OPS[call.node.op].elementwise and max(each) > 1 and len(widths) > 1:
-        # An element of one operand stands for a row of another, of which a pixel has several.
+        # A pixel holds several rows: one element per row would not be repeated along its own row.
         return None
     return _Rows(found, grids.pop(), each.pop())
 
