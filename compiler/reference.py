@@ -228,11 +228,7 @@ def static_results(graph: Graph, node: Node) -> dict[str, Array]:
         CapacityError: it takes more memory than the budget has.
         UnsupportedError: the operator has no meaning here.
     """
-    unread = {
-        name: np.empty((), graph.type(name).dtype.numpy)
-        for name in node.inputs
-        if name is not None and not graph.value(name).is_constant
-    }
+    unread = {name: np.empty((), graph.type(name).dtype.numpy) for name in graph.computed(node)}
     return evaluate_node(graph, node, unread, Arithmetic.XNNPACK)
 
 

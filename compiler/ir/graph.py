@@ -227,6 +227,10 @@ class Graph:
         names = self._readers.get(value, ())
         return [self._nodes[name] for name in sorted(names, key=self._serials.__getitem__)]
 
+    def computed(self, node: Node) -> list[str]:
+        """Names of what a node reads beside constants, in the order of its operands."""
+        return [x for x in node.inputs if x is not None and not self.value(x).is_constant]
+
     # --- building --------------------------------------------------------------------------------
 
     def fresh(self, stem: str) -> str:

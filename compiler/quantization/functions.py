@@ -145,7 +145,7 @@ def _sources(graph: Graph, kept: Collection[str]) -> dict[str, str]:
     for node in graph.nodes():
         if not _is_smooth(graph, node) or node.name in kept:
             continue
-        computed = set(_computed(graph, node))
+        computed = set(graph.computed(node))
         sources = {
             found[name] if name in found and _is_read_by_functions(graph, name, kept) else name
             for name in computed
@@ -169,11 +169,6 @@ def _is_smooth(graph: Graph, node: Node) -> bool:
     return all(x.type.size == 1 if x.is_constant else x.type.shape == shape for x in values)
 
 
-def _computed(graph: Graph, node: Node) -> list[str]:
-    """What a node reads, beside constants."""
-    return [name for name in node.inputs if name and not graph.value(name).is_constant]
-
-
 def _is_read_by_functions(graph: Graph, name: str, kept: Collection[str]) -> bool:
     """Whether nothing reads a value but what may belong to a function."""
     readers = graph.consumers(name)
@@ -183,13 +178,13 @@ def _is_read_by_functions(graph: Graph, name: str, kept: Collection[str]) -> boo
 
 def _between(graph: Graph, source: str, last: Node) -> list[Node]:
     """The nodes that compute a result of a value, the last one first; too many are left out."""
-    nodes, left = {last.name: last}, _computed(graph, last)
+    nodes, left = {last.name: last}, graph.computed(last)
     while left and len(nodes) <= MOST_OPERATORS:
         name = left.pop()
         node = graph.producer(name)
         if name != source and node is not None and node.name not in nodes:
             nodes[node.name] = node
-            left += _computed(graph, node)
+            left += graph.computed(node)
     return list(nodes.values())
 
 
@@ -201,7 +196,7 @@ def _is_one_table(
     last, *others = nodes
     inner = {node.outputs[0] for node in others}
     readers = graph.consumers(last.outputs[0])
-    given = {name for node in nodes for name in _computed(graph, node)} - inner
+    given = {name for node in nodes for name in graph.computed(node)} - inner
     return (
         1 < len(nodes) <= MOST_OPERATORS
         and any(_takes_a_table(node) for node in nodes)

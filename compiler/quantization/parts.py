@@ -118,8 +118,7 @@ def _first_layers(graph: Graph) -> set[str]:
     """Results of nodes before images are divided or joined for the first time."""
     found: set[str] = set()
     for node in graph.nodes():
-        computed = [x for x in node.inputs if x is not None and not graph.value(x).is_constant]
-        if len(node.outputs) > 1 or (len(computed) > 1 and node.op != "mul"):
+        if len(node.outputs) > 1 or (len(graph.computed(node)) > 1 and node.op != "mul"):
             break
         found.update(node.outputs)
     return found

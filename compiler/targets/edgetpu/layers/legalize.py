@@ -172,12 +172,7 @@ class Legalizer:
         Raises:
             UnsupportedError: there are several.
         """
-        names = [
-            part
-            for name in node.inputs
-            if name is not None and not self.graph.value(name).is_constant
-            for part in self.parts(name)
-        ]
+        names = [part for name in self.graph.computed(node) for part in self.parts(name)]
         for layer in self.layers[first:]:
             names += [*layer.reads, layer.writes]
         for name in names:

@@ -65,11 +65,6 @@ class _Tables(Rewriter[_Region]):
         self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
 
 
-def _computed(graph: Graph, node: Node) -> set[str]:
-    """What a node reads, beside constants."""
-    return {name for name in node.inputs if name and not graph.value(name).is_constant}
-
-
 def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | None:
     """The operators that end with a node and are a function of one element; None if none are.
 
@@ -81,7 +76,7 @@ def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | Non
     results = [graph.type(name) for name in last.outputs]
     if not OPS[last.op].elementwise or not all(type.is_eight_bit for type in results):
         return None
-    nodes, sources, left = {last.name: last}, set[str](), _computed(graph, last)
+    nodes, sources, left = {last.name: last}, set[str](), set(graph.computed(last))
     while left:
         name = left.pop()
         node = graph.producer(name)
@@ -91,7 +86,7 @@ def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | Non
             return None
         elif node.name not in nodes:
             nodes[node.name] = node
-            left |= _computed(graph, node)
+            left.update(graph.computed(node))
         if len(nodes) > _MOST_NODES:
             return None
     if len(nodes) == 1 or len(sources) != 1:

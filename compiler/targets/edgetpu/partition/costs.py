@@ -130,7 +130,7 @@ def macs(graph: Graph, node: Node) -> int:
 
 def elements(graph: Graph, node: Node) -> int:
     """Elements that an operator reads and writes, constants left out."""
-    read = {n for n in node.inputs if n is not None and not graph.value(n).is_constant}
+    read = set(graph.computed(node))
     return sum(graph.type(name).size for name in (*read, *node.outputs))
 
 
