@@ -13,7 +13,11 @@ from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import NO_ATTRIBUTES
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import PadAttributes, StridedSliceAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    PadAttributes,
+    StridedSliceAttributes,
+)
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.execution.estimate import StepFigures, estimate, steps
@@ -62,6 +66,52 @@ def test_estimates_of_layers_are_within_a_tenth() -> None:
     for item in found:
         if item.mark.cycles:
             assert item.mark.cycles == pytest.approx(item.cycles, rel=0.1), item.mark.name
+
+
+@pytest.mark.parametrize(
+    ("extent", "depths", "kernel"),
+    [
+        # The first chunk of a block waits for a slot, for the ring, and for scales and biases.
+        ((7, 7), (160, 960), 3),
+        ((14, 14), (96, 576), 3),
+        # Tiles pass on columns that do not belong to their neighbours.
+        ((6, 4), (512, 512), 5),
+    ],
+)
+def test_weights_and_halos_are_estimated_as_they_come(
+    extent: tuple[int, int], depths: tuple[int, int], kernel: int
+) -> None:
+    graph = chain(DType.INT8, (*extent, depths[0]))
+    (x,) = graph.outputs
+    graph.outputs = [graph.emit("abs", [x], graph.type(x), NO_ATTRIBUTES)]
+    grow(graph, "conv_2d", depths[1], (1, 1), seed=1)
+    grow(graph, "depthwise_conv_2d", depths[1], (kernel, kernel), stride=(2, 2), seed=2)
+    (part,) = compile_edgetpu(Source.of(graph), costs=None).segments
+    found = steps(form(part, Emitted).marks, estimate(part.package, "network"))
+    (layer,) = [item for item in found if item.mark.kind == "convolution"]
+    assert layer.mark.cycles == pytest.approx(layer.cycles, rel=0.06)
+
+
+def test_bytes_that_join_a_word_last_take_no_phase_after_that() -> None:
+    graph = chain(DType.INT8, (40, 40, 8))
+    (x,) = graph.outputs
+    x = graph.emit("abs", [x], graph.type(x), NO_ATTRIBUTES)
+    parts = [
+        graph.emit(
+            "strided_slice",
+            [x],
+            replace(graph.type(x), shape=(1, 40, 40, channels)),
+            StridedSliceAttributes((0, 0, 0, 0), (1, 40, 40, channels), (1, 1, 1, 1)),
+        )
+        for channels in (5, 3)
+    ]
+    graph.outputs = [
+        graph.emit("concatenation", parts, graph.type(x), ConcatenationAttributes(axis=3))
+    ]
+    (part,) = compile_edgetpu(Source.of(graph), costs=None).segments
+    found = steps(form(part, Emitted).marks, estimate(part.package, "network"))
+    *_, layer = [item for item in found if item.mark.kind == "assembly"]
+    assert layer.mark.cycles == pytest.approx(layer.cycles, rel=0.02)
 
 
 @pytest.mark.long

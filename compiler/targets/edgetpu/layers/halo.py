@@ -45,21 +45,27 @@ def relayed(axis: TiledAxis) -> TiledAxis:
     return replace(axis, window=tuple(windows))
 
 
-def longest_way(axis: TiledAxis) -> int:
+def longest_way(axis: TiledAxis) -> tuple[int, int]:
     """Elements that come over the mesh, one after the other, until every window along it is full.
 
     A tile passes on what others need once it has all that it takes from the same side.
+
+    Returns:
+        Elements that the first tile on the way sends, and those that others pass on.
     """
     whole = relayed(axis)
     parts = range(len(axis.owned))
-    longest = 0
+    longest = 0, 0
     for side, order in ((_before, parts), (_after, parts[::-1])):
-        count, source = 0, (0, 0)
+        sent, passed, source = 0, 0, (0, 0)
         for part in order:
             begin, end = side(whole, part)
-            inside = begin == end or (source[0] <= begin and end <= source[1])
-            count = end - begin + (0 if inside else count)
-            longest, source = max(longest, count), axis.owned[part]
+            if begin == end or (source[0] <= begin and end <= source[1]):
+                sent, passed = end - begin, 0
+            else:
+                passed += end - begin
+            longest = max(longest, (sent, passed), key=sum)
+            source = axis.owned[part]
     return longest
 
 

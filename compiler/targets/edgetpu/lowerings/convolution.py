@@ -3,7 +3,7 @@
 Owners send the weights over the ring to all tiles, in chunks that go through slots of wide memory.
 Every tile computes its part of the image, one chunk of weights after the other. If several chunks
 add to the sums of several positions, the partial sums lie in wide memory in between. `Blocking`
-divides the channels, `Delivery` says what sending costs, and `convolve` makes the instructions.
+divides the channels, and `convolve` makes the instructions.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Weights,
     Windows,
 )
+from fitzroy.compiler.targets.edgetpu.lowerings.delivery import Delivery
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
@@ -62,15 +63,6 @@ _WHOLE_ROWS = 512
 
 _MOST_ROWS = BEAGLE.memories.wide.elements // 2
 """Rows of wide memory for weights in staging from which on a single slot has to do."""
-
-_BOTH_WORTH = 0.95
-"""Part of the cycles with one channel of the ring from which on both are used."""
-
-_BOTH_CYCLES = 200
-"""Cycles that both must save, at least: instructions of two senders take some, too."""
-
-_LOADED = 2
-"""Vectors of a block that go to scaling memory, at most."""
 
 _MOST_SUMS = 256
 """Partial sums of so many positions may be in wide memory."""
@@ -408,72 +400,6 @@ class Blocking:
         return self.delivery.beside if self.both else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Weights on their way, chunk by chunk, and the steps that use them.
-
-    Attributes:
-        steps: steps with a chunk.
-        staged: weight rows of a chunk.
-        prefix: words of vectors of a block.
-        chunks: chunks of a block.
-        blocks: blocks of output channels.
-        slots: slots of staging.
-        lanes: lanes of a block.
-        last: steps with the last chunk, whose block may have fewer lanes.
-    """
-
-    steps: int
-    staged: int
-    prefix: int
-    chunks: int
-    blocks: int
-    slots: int
-    lanes: int
-    last: int
-
-    @property
-    def beside(self) -> int:
-        """Rows of a chunk that channel A had best bring while B brings the others.
-
-        Both then take as long; none if that saves little.
-        """
-        rows = min(self.staged - 1, (self.staged + self.prefix // self.chunks) // 2)
-        usual, both = self.cycles(), self.cycles(rows)
-        pays = both <= _BOTH_WORTH * usual and usual - both >= _BOTH_CYCLES
-        return rows if pays else 0
-
-    def cycles(self, beside: int = 0) -> float:
-        """Estimated cycles if so many rows of every chunk come on the other channel."""
-        count, chunk, vectors = self.chunks * self.blocks, self._chunk(beside), self._vectors
-        return pipeline(self.steps, chunk, count, self.slots, self._loading, self.last) + vectors
-
-    def first(self, beside: int = 0) -> float:
-        """Those of them before the first step, in which the first chunk comes."""
-        return pipeline(0.0, self._chunk(beside), 1, self.slots, self._loading) + self._vectors
-
-    @property
-    def _vectors(self) -> float:
-        """Cycles of the vectors of a block on the ring."""
-        return BEAGLE.timing.ring_row * self.prefix
-
-    def _chunk(self, beside: int) -> float:
-        """Cycles of a chunk on the ring."""
-        row = BEAGLE.timing.ring_row
-        return max(row * (self.staged - beside) + self._vectors / self.chunks, row * beside)
-
-    @property
-    def _loading(self) -> float:
-        """Cycles after a chunk has come until its scales and biases are in scaling memory.
-
-        Only if every chunk has some: else they have come long before they are needed.
-        """
-        if self.chunks > 1:
-            return 0.0
-        # An entry is a pair of lanes.
-        return BEAGLE.timing.conversion_word * min(self.prefix, _LOADED) * self.lanes / 2
-
-
 def _chunks(groups: int, taps: int, positions: int) -> list[int]:
     """Groups of input channels that may be staged at a time, all of them last.
 
@@ -524,29 +450,6 @@ def published_slots(slots: int, turns: int) -> bool:
     They use two in turn, or one for each.
     """
     return slots <= SLOTS or slots == turns
-
-
-def pipeline(
-    steps: float,
-    delivery: float,
-    count: int,
-    slots: int,
-    loading: float = 0.0,
-    last: float | None = None,
-) -> float:
-    """Estimated cycles of tensor operations that are fed with chunks over the ring.
-
-    Args:
-        steps: cycles of the steps with a chunk.
-        delivery: cycles that a chunk takes on the ring.
-        count: number of chunks.
-        slots: chunks that a tile can hold.
-        loading: cycles until a chunk that has come can be used.
-        last: cycles of the steps with the last chunk; None for those of the others.
-    """
-    latency = BEAGLE.timing.chunk_latency + loading
-    period = max(steps, delivery, (steps + delivery + latency) / slots)
-    return delivery + latency + (count - 1) * period + (steps if last is None else last)
 
 
 def vectors_of(layout: ConvolutionLayout) -> Vectors:

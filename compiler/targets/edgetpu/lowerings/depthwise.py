@@ -10,7 +10,7 @@ for all layers together, because the weights of larger patches take more rows of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -50,12 +50,14 @@ from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     convolve,
     send_rows,
 )
+from fitzroy.compiler.targets.edgetpu.lowerings.delivery import Delivery
 from fitzroy.compiler.targets.edgetpu.lowerings.patches import (
     FIFO_LANES,
     GROUPS,
     MOST_STAGED,
     Option,
     Patch,
+    delivery_of,
     dense_patches,
     depthwise_patches,
 )
@@ -181,6 +183,10 @@ class Depthwise(Layer):
             tuple(areas),
             both=both,
         )
+
+    def delivery(self, areas: Iterable[tuple[int, int]]) -> Delivery:
+        """How its weights come, for results of which tiles own so many rows and columns."""
+        return delivery_of(self.patch, self.in_channels, len(self.vectors), areas)
 
     def scatter(self, data: Array) -> None:
         """Put weights where patches have them.

@@ -15,11 +15,10 @@ import numpy as np
 
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
-    Delivery,
     fewest_slots,
-    pipeline,
     published_slots,
 )
+from fitzroy.compiler.targets.edgetpu.lowerings.delivery import Delivery
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     WORD,
@@ -193,11 +192,11 @@ def depthwise_patches(
         shapes.append(Patch(Strip(rows, 1), Strip(columns, 1), 1, 1, packed=True))
     options = []
     for shape in shapes:
-        steps, blocks = _steps(shape, areas), shape.blocks(in_channels)
+        blocks = shape.blocks(in_channels)
         for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1):
             if slots <= SLOTS or blocks % slots == 0:
                 patch = replace(shape, slots=slots)
-                options.append(_option(patch, in_channels, vectors, steps, both=both))
+                options.append(_option(patch, in_channels, vectors, areas, both=both))
     return tuple(options)
 
 
@@ -221,34 +220,45 @@ def dense_patches(
         for across in range(1, min(most, width) + 1)
         for down in range(1, min(most // across, height) + 1)
     ]
-    return tuple(
-        _option(shape, in_channels, vectors, _steps(shape, areas), both=both) for shape in shapes
+    return tuple(_option(shape, in_channels, vectors, areas, both=both) for shape in shapes)
+
+
+def delivery_of(
+    patch: Patch, in_channels: int, vectors: int, areas: Iterable[tuple[int, int]]
+) -> Delivery:
+    """How the weights of a patch come, and how long the tile with most patches uses them.
+
+    Args:
+        patch: the patch.
+        in_channels: input channels.
+        vectors: words of vectors of a block.
+        areas: rows and columns that tiles own of the result.
+    """
+    patches = (patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas)
+    steps = patch.staged * max(patches)
+    blocks = patch.blocks(in_channels)
+    row = BEAGLE.timing.fifo_word * FIFO_LANES if patch.packed else BEAGLE.timing.ring_row
+    return Delivery(
+        steps, patch.staged, vectors, 1, blocks, patch.slots, patch.lanes, last=steps, row=row
     )
 
 
-def _steps(patch: Patch, areas: Iterable[tuple[int, int]]) -> int:
-    """Most steps of a tile with a block of weights."""
-    patches = (patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas)
-    return patch.staged * max(patches)
-
-
-def _option(patch: Patch, in_channels: int, vectors: int, steps: int, *, both: bool) -> Option:
+def _option(
+    patch: Patch,
+    in_channels: int,
+    vectors: int,
+    areas: Iterable[tuple[int, int]],
+    *,
+    both: bool,
+) -> Option:
     """The rows, cycles and staging that a patch takes."""
-    timing, staged, blocks = BEAGLE.timing, patch.staged, patch.blocks(in_channels)
-    delivery = Delivery(steps, staged, vectors, 1, blocks, patch.slots, patch.lanes, steps)
-    if patch.packed:
-        row = timing.fifo_word * FIFO_LANES
-        block = row * (staged + vectors)
-        cycles = pipeline(steps, block, blocks, patch.slots)
-        first = pipeline(0.0, block, 1, patch.slots)
-    else:
-        patch = replace(patch, beside=delivery.beside if both else 0)
-        cycles, first = delivery.cycles(patch.beside), delivery.first(patch.beside)
+    delivery = delivery_of(patch, in_channels, vectors, areas)
+    patch = replace(patch, beside=delivery.beside if both and not patch.packed else 0)
     return Option(
         patch,
         patch.parameter_rows(in_channels, vectors),
-        cycles + timing.phase,
-        first,
-        patch.slots * (staged + vectors),
-        published_slots(patch.slots, blocks),
+        delivery.cycles(patch.beside) + BEAGLE.timing.phase,
+        delivery.first(patch.beside),
+        patch.slots * (patch.staged + vectors),
+        published_slots(patch.slots, delivery.blocks),
     )

@@ -8,7 +8,7 @@ from fitzroy.compiler.targets.edgetpu.layers import halo
 from fitzroy.compiler.targets.edgetpu.layers.layer import Step, longest
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Blocking, Convolution
 from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.patches import Option, Patch
+from fitzroy.compiler.targets.edgetpu.lowerings.patches import Patch
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, WORD, Image
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -37,10 +37,11 @@ def choice_of(step: Step) -> Choice:
     variant, cycles, first = "", step.cycles, 0.0
     last = result.depth // WORD if isinstance(result, Image) else 0
     if isinstance(result, Image) and isinstance(layer, Depthwise):
-        variant, option = _patch(layer.patch), _option(layer, result)
-        if option is not None:
-            cycles, first = option.cycles, option.first
-        last //= layer.patch.blocks(layer.in_channels)
+        patch = layer.patch
+        delivery = layer.delivery({result.area(n) for n in range(TILES) if result.active(n)})
+        variant, first = _patch(patch), delivery.first(patch.beside)
+        cycles = delivery.cycles(patch.beside) + BEAGLE.timing.phase
+        last //= patch.blocks(layer.in_channels)
     elif isinstance(result, Image) and isinstance(layer, Convolution):
         blocking = layer.blocking(result)
         variant, cycles, first = _blocking(blocking), blocking.cycles, blocking.first
@@ -59,19 +60,22 @@ def _exchange(step: Step, words: int) -> float:
     Args:
         step: the step.
         words: words of a pixel that are sent at the end; those of all blocks of channels but the
-            last one are on their way while the layer computes.
+            last one are on their way while the layer computes, unless they are passed on.
     """
     image = step.whole or step.result
     if not step.complete or not isinstance(image, Image):
         return 0.0
-    down, across = halo.longest_way(image.rows), halo.longest_way(image.columns)
-    if not down and not across:
+    # Elements that the first tile on a way sends, and those that others pass on.
+    (down, far_down), (across, far_across) = map(halo.longest_way, (image.rows, image.columns))
+    height, width = longest(image.rows.window), longest(image.columns.owned)
+    sent, passed_on = down * width + across * height, far_down * width + far_across * height
+    if not sent and not passed_on:
         return 0.0
-    pixels = down * longest(image.columns.owned) + across * longest(image.rows.window)
+    depth, word = image.depth // WORD, BEAGLE.timing.mesh_word
     if step.whole is None and step.layer.completes(step.tensors) is not None:
-        return BEAGLE.timing.mesh_word * pixels * words
+        return word * (sent * words + passed_on * depth)
     # In a phase of its own.
-    return BEAGLE.timing.mesh_word * pixels * image.depth // WORD + BEAGLE.timing.phase
+    return word * (sent + passed_on) * depth + BEAGLE.timing.phase
 
 
 def _patch(patch: Patch) -> str:
@@ -81,13 +85,6 @@ def _patch(patch: Patch) -> str:
         f"{patch.groups} word{'s' if patch.groups > 1 else ''} of channels"
         f"{', packed weights' if patch.packed else ''}, {_slots(patch.slots, patch.beside)}"
     )
-
-
-def _option(layer: Depthwise, result: Image) -> Option | None:
-    """What the patch of a layer costs; None if it has been changed since it was chosen."""
-    areas = sorted({result.area(tile) for tile in range(TILES) if result.active(tile)})
-    options = layer.patches(areas, both=bool(layer.patch.beside))
-    return next((one for one in options if one.patch == layer.patch), None)
 
 
 def _blocking(blocking: Blocking) -> str:

@@ -212,13 +212,18 @@ class Assembly(Layer):
         """
         # A constant is put in a phase of its own if the section joins its words.
         filled = self.fill is not None and -(-self.sections[0].channels // WORD) != groups
-        words, steps, phases = 0, 0, sum((bool(self._rows()), filled))
+        words, steps, phases, joins = 0, 0, sum((bool(self._rows()), filled)), False
         for section in self.sections:
             for part in _parts(section):
-                copied = section.rows.count * section.columns.count * part.words
-                words += 0 if part.joins else copied
-                steps += copied * (len(part.rows) + (2 if part.joins else 0))
-                phases += 2 if part.joins else 0
+                copied, joins = (
+                    section.rows.count * section.columns.count * part.words,
+                    part.joins > 0,
+                )
+                words += 0 if joins else copied
+                steps += copied * (len(part.rows) + (2 if joins else 0))
+                phases += 2 if joins else 0
+        # The last phase ends with the layer.
+        phases -= joins
         found = word_cycles(area, groups, steps / max(words, 1)) + storing(self._rows())
         return found + phases * BEAGLE.timing.phase
 
