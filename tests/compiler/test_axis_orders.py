@@ -145,12 +145,12 @@ class Tokens(Model):
         attributes = FullyConnectedAttributes(keep_num_dims=True)
         return self.emit("fully_connected", [name, weights, None], after, attributes)
 
-    def mean(self, name: str, axis: int) -> str:
-        """The mean over an axis, which stays."""
+    def mean(self, name: str, axis: int, *, keep_dims: bool = True) -> str:
+        """The mean over an axis."""
         type = self.of(name)
-        shape = tuple(1 if k == axis else n for k, n in enumerate(type.shape))
-        after = self.type(shape, self.unit(name))
-        return self.emit("mean", [name], after, ReductionAttributes((axis,), keep_dims=True))
+        kept = (1,) if keep_dims else ()
+        after = self.type((*type.shape[:axis], *kept, *type.shape[axis + 1 :]), self.unit(name))
+        return self.emit("mean", [name], after, ReductionAttributes((axis,), keep_dims))
 
     def normalized(self, name: str, axis: int) -> str:
         """Roughly what a layer normalization does."""
@@ -193,6 +193,13 @@ def test_patches_normalized_over_their_first_axis() -> None:
     after = _assert_same(model.ended(_folded(model, y, 8, 12)), transpositions=2)
     means = [node for node in after.nodes() if node.op == "mean"]
     assert [node.attributes for node in means] == [ReductionAttributes((2,), keep_dims=True)]
+
+
+def test_means_that_lose_their_axis_leave_the_others_apart() -> None:
+    model = Tokens(3)
+    x = model.transpose(model.start((1, 6, 5, 12)), 0, 3, 1, 2)
+    means = model.mean(model.normalized(x, 1), 2, keep_dims=False)
+    _assert_same(model.ended(model.connected(model.transpose(means, 0, 2, 1), 8)), transpositions=0)
 
 
 def attention_of_patches() -> Graph:

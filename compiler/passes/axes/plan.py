@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.compiler.ir import Attributes, Graph, Node
@@ -24,8 +25,20 @@ _MOVES = frozenset(["reshape", "transpose"])
 _MOST_ORDERS = 16
 """Orders that are tried for a region: each takes as long as the region is large."""
 
-Axis = tuple[str, int]
-"""An axis of a value, or of an operator, by its name and number."""
+
+class Axis(NamedTuple):
+    """An axis of a value, or of an operator.
+
+    Attributes:
+        name: of the value or of the node, which may have the same.
+        number: the number of the axis.
+        of_node: whether it is an axis of the operator.
+    """
+
+    name: str
+    number: int
+    of_node: bool = False
+
 
 Cost = tuple[int, int]
 """As `Movement.cost`, of several together."""
@@ -113,7 +126,7 @@ class Plan:
         for name, axes in frame.values.items():
             self.regions.join(node.outputs[0], name)
             for number, axis in enumerate(axes):
-                self.axes.join((node.name, axis), (name, number))
+                self.axes.join(Axis(node.name, axis, of_node=True), Axis(name, number))
 
     def _connect(self, name: str) -> None:
         """Let a value be of the region of the one that it was moved from, if axes stay whole."""
@@ -125,7 +138,7 @@ class Plan:
             return
         self.regions.join(root, name)
         for before, after in movement.same_axes():
-            self.axes.join((root, before), (name, after))
+            self.axes.join(Axis(root, before), Axis(name, after))
 
     # --- choosing ------------------------------------------------------------------------------
 
@@ -165,7 +178,7 @@ class Plan:
             shape = self.graph.type(name).shape
             # Those of extent 1 may lie anywhere, and many values have some of their own.
             long = [axis for axis, extent in enumerate(shape) if extent > 1]
-            axes = {axis: self.axes.find((name, axis)) for axis in long}
+            axes = {axis: self.axes.find(Axis(name, axis)) for axis in long}
             found[tuple(axes.values())] += 1
             if name in self.roots:
                 root, moves = self.roots[name]
@@ -187,7 +200,7 @@ class Plan:
         place = {axis: number for number, axis in enumerate(wanted)}
         orders = {}
         for name in names:
-            axes = [self.axes.find((name, axis)) for axis in range(self.graph.type(name).rank)]
+            axes = [self.axes.find(Axis(name, axis)) for axis in range(self.graph.type(name).rank)]
             known = [axis for axis, one in enumerate(axes) if one in place]
             if len({axes[axis] for axis in known}) < len(known):
                 return None
