@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
 from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.order import DEEPEST, needed, runnable
 from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 _UNFIT = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeError)
 """What ranks, lengths or extents that an operator does not admit end in; numpy has most ranks."""
-
-DEEPEST = 24
-"""Most functions and graphs of operators inside one another; one with constants counts two."""
 
 LARGEST = 200_000
 """Most nodes that a model may become; a recurrent operator has some for every step."""
@@ -186,6 +184,7 @@ class _Importer:
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
                 rejects=self.rejects,
                 where=self.path,
+                hint=_remedy(proto),
             )
         self.name_outputs(found)
         self.result.prune()
@@ -214,7 +213,7 @@ class _Importer:
         names = [info.name for info in infos]
         self.shapes = by_input(self.shapes, names, self.path)
         self.fixed = by_input(self.fixed, names, self.path)
-        images = image_inputs(proto)
+        images = image_inputs([proto.node[number] for number in runnable(proto.node)])
         for info in infos:
             self.input(info, scope, info.name in images)
 
@@ -296,7 +295,7 @@ class _Importer:
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope, outputs: Sequence[str]) -> None:
         """Import those nodes that the outputs depend on."""
         nodes = recognized(nodes, scope.constant)
-        for number in _needed(nodes, outputs):
+        for number in needed(nodes, outputs):
             node = nodes[number]
             names = ["" if name in scope.absent else name for name in node.input]
             operands = [scope.find(name) if name else None for name in names]
@@ -442,31 +441,16 @@ class _Importer:
         )
 
 
+def _remedy(proto: GraphProto) -> str:
+    """What to do about a model with operators that cannot be imported; empty if nobody knows."""
+    if all(node.op_type != "NonMaxSuppression" for node in proto.node):
+        return ""
+    return (
+        "the model selects boxes itself: export it without NonMaxSuppression, as Ultralytics does "
+        "with nms=False, and use --detections"
+    )
+
+
 def _place(number: int, node: NodeProto) -> str:
     name = next(filter(None, node.output), "no output")
     return f"operator {number} ({node.op_type}, {name!r})"
-
-
-def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[int]:
-    """Indices of the nodes that outputs depend on, in order."""
-    wanted, kept = set(outputs), []
-    for number in range(len(nodes) - 1, -1, -1):
-        node = nodes[number]
-        if wanted.isdisjoint(node.output):
-            continue
-        kept.append(number)
-        wanted.update(node.input)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                wanted.update(_captured(attribute.g))
-    return kept[::-1]
-
-
-def _captured(body: GraphProto, depth: int = 0) -> Iterator[str]:
-    """Names that a graph inside an operator may read."""
-    yield from (info.name for info in body.output)
-    for node in body.node:
-        yield from node.input
-        for attribute in node.attribute:
-            if attribute.HasField("g") and depth < DEEPEST:
-                yield from _captured(attribute.g, depth + 1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onnx import GraphProto
+    from onnx import NodeProto
 
 _SPATIAL = frozenset({
     "AveragePool", "BatchNormalization", "Conv", "ConvInteger", "ConvTranspose", "DepthToSpace",
@@ -23,10 +24,14 @@ _INDIFFERENT = frozenset({
 """Operators that keep dimensions where they are."""
 
 
-def image_inputs(graph: GraphProto) -> set[str]:
-    """Names of values that convolutions or the like read, perhaps after operators on elements."""
+def image_inputs(nodes: Sequence[NodeProto]) -> set[str]:
+    """Names of values that convolutions or the like read, perhaps after operators on elements.
+
+    Args:
+        nodes: the nodes of a model, in the order in which they run.
+    """
     wanted: set[str] = set()
-    for node in reversed(graph.node):
+    for node in reversed(nodes):
         spatial = node.op_type in _SPATIAL
         passed = node.op_type in _INDIFFERENT and not wanted.isdisjoint(node.output)
         if spatial or passed:

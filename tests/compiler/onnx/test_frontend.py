@@ -119,6 +119,49 @@ def test_nodes_that_form_no_graph(
         read(model(made, [("x", [2])], ["y"]))
 
 
+def test_nodes_in_any_order() -> None:
+    # As in models that were converted to float16: the border comes last.
+    node = helper().make_node
+    nodes = [
+        node("Conv", ["half", "filter"], ["sum"]),
+        node("Cast", ["sum"], ["y"], to=1),
+        node("Cast", ["x"], ["half"], to=10),
+    ]
+    constants = {"filter": RNG.standard_normal((4, 3, 1, 1)).astype(np.float16)}
+    found = read(model(nodes, [("x", [1, 3, 5, 6])], ["y"], constants))
+    expected = read(model([nodes[2], *nodes[:2]], [("x", [1, 3, 5, 6])], ["y"], constants))
+    assert str(found) == str(expected)
+
+
+def test_what_a_branch_reads_runs_before_it() -> None:
+    make = helper()
+    branches = {
+        f"{name}_branch": make.make_graph(
+            [make.make_node(op, ["late"], [name])], name, [],
+            [make.make_tensor_value_info(name, 1, [2])],
+        )
+        for name, op in (("then", "Relu"), ("else", "Neg"))
+    }  # fmt: skip
+    nodes = [
+        make.make_node("If", ["known"], ["y"], **branches),
+        make.make_node("Abs", ["x"], ["late"]),
+    ]
+    data = model(nodes, [("x", [2])], ["y"], {"known": np.array(True)})
+    found = evaluate(read(data), {"x": np.array([-1, 2], np.float32)})
+    assert found["y"].tolist() == [1, 2]
+
+
+def test_models_that_select_boxes_have_a_remedy() -> None:
+    node = helper().make_node
+    nodes = [
+        node("NonMaxSuppression", ["boxes", "scores"], ["kept"]),
+        node("NonZero", ["x"], ["y"]),
+    ]
+    with pytest.raises(UnsupportedError, match="export it without NonMaxSuppression") as caught:
+        read(model(nodes, [("x", [2])], ["y"]))
+    assert "NonZero" in caught.value.rejects[0].where
+
+
 @pytest.mark.parametrize("opset", [1, 6, 99])
 def test_unknown_operator_sets(opset: int) -> None:
     data = model([helper().make_node("Relu", ["x"], ["y"])], [("x", [2])], ["y"], opset=opset)

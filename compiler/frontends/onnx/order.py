@@ -1,0 +1,71 @@
+"""In which order the nodes of an ONNX model run, and which of them its outputs need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+DEEPEST = 24
+"""Most functions and graphs of operators inside one another; one with constants counts two."""
+
+
+def needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[int]:
+    """Indices of the nodes that outputs depend on, in the order in which they can run."""
+    wanted, kept = set(outputs), []
+    for number in reversed(runnable(nodes)):
+        node = nodes[number]
+        if wanted.isdisjoint(node.output):
+            continue
+        kept.append(number)
+        wanted.update(_read(node))
+    return kept[::-1]
+
+
+def runnable(nodes: Sequence[NodeProto]) -> list[int]:
+    """Indices of nodes, each after the nodes whose results it reads, if there is such an order.
+
+    ONNX asks for that order, but converters to float16 append operators, and ONNX Runtime takes
+    any order. Nodes in order stay as they are.
+    """
+    givers = {
+        name: number
+        for number in reversed(range(len(nodes)))
+        for name in nodes[number].output
+        if name
+    }
+    order: dict[int, None] = {}
+    begun: set[int] = set()
+    for root in range(len(nodes)):
+        pending = [root]
+        while pending:
+            number = pending[-1]
+            # A node that comes up again has all that it reads, or is part of a circle.
+            before = () if number in begun else map(givers.get, _read(nodes[number]))
+            missing = [giver for giver in before if giver is not None and giver not in order]
+            begun.add(number)
+            if missing:
+                pending += missing
+            else:
+                order[pending.pop()] = None
+    return list(order)
+
+
+def _read(node: NodeProto) -> Iterator[str]:
+    """Names that a node may read, also in graphs inside it."""
+    yield from node.input
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield from _captured(attribute.g)
+
+
+def _captured(body: GraphProto, depth: int = 0) -> Iterator[str]:
+    """Names that a graph inside an operator may read."""
+    yield from (info.name for info in body.output)
+    for node in body.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g") and depth < DEEPEST:
+                yield from _captured(attribute.g, depth + 1)
