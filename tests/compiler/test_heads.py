@@ -189,6 +189,14 @@ def test_no_detector_is_refused_with_reasons() -> None:
         listed(graph)
 
 
+def test_several_images_at_once_are_refused() -> None:
+    graph = Graph("pair")
+    graph.add_input("image", TensorType((2, 64, 64, 3), DType.FLOAT32))
+    graph.outputs = ["image"]
+    with pytest.raises(UnsupportedError, match="of one image, and 'image' takes 2"):
+        listed(graph)
+
+
 def test_slices_of_slices_that_nothing_computes_alone() -> None:
     m = detectors.Maker()
     whole = m.emit("cumsum", [m.rows([8])], (1, detectors.ROWS, 8), CumsumAttributes(2))
@@ -276,8 +284,15 @@ def test_form_before_decoding() -> None:
     assert shapes == [(1, detectors.ROWS, 64), (1, detectors.ROWS, detectors.CLASSES)]
     with pytest.raises(UnsupportedError, match="no distributions"):
         listed(detectors.anchored(), HeadForm.YOLO)
-    with pytest.raises(UnsupportedError, match="no place for keypoints"):
-        listed(detectors.pose(), HeadForm.SSD)
+
+
+@pytest.mark.parametrize("form", [HeadForm.SSD, HeadForm.YOLO])
+def test_forms_of_boxes_only(form: HeadForm) -> None:
+    """A form without keypoints and masks refuses models that give them, and leaves none out."""
+    with pytest.raises(UnsupportedError, match=f"the form {form} has no place for keypoints"):
+        listed(detectors.pose(), form)
+    with pytest.raises(UnsupportedError, match=f"the form {form} has no place for masks"):
+        listed(detectors.masks(), form)
 
 
 # --- quantized -----------------------------------------------------------------------------------

@@ -36,8 +36,9 @@ def raw_outputs(graph: Graph, head: Head) -> list[str]:
     This is what recorders take that decode such models themselves.
 
     Raises:
-        UnsupportedError: the model has no such distributions.
+        UnsupportedError: the model has no such distributions, or more than boxes.
     """
+    _demand_boxes_only(graph, head, "yolo")
     name, passed = head.boxes, set()
     while (node := graph.producer(name)) is not None:
         if node.op not in ("reshape", "transpose", "conv_2d", "softmax"):
@@ -66,11 +67,7 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
     Raises:
         UnsupportedError: objects have keypoints or masks, for which this form has no place.
     """
-    if head.points is not None or head.masks is not None:
-        what = "keypoints" if head.points is not None else "masks"
-        raise UnsupportedError(
-            f"the form ssd has no place for {what}", where=graph.name, hint="use --form objects"
-        )
+    _demand_boxes_only(graph, head, "ssd")
     if head.peaks:
         raise UnsupportedError(
             "the form ssd has no place for peaks of images",
@@ -100,6 +97,19 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
     node = Node(graph.fresh("post_process"), DetectionPostProcess.name, inputs, tuple(names), a)
     graph.add_node(node, types)
     return names
+
+
+def _demand_boxes_only(graph: Graph, head: Head, form: str) -> None:
+    """Refuse objects with keypoints or masks.
+
+    Raises:
+        UnsupportedError: they have some, for which the form has no place.
+    """
+    if head.points is not None or head.masks is not None:
+        what = "keypoints" if head.points is not None else "masks"
+        raise UnsupportedError(
+            f"the form {form} has no place for {what}", where=graph.name, hint="use --form objects"
+        )
 
 
 class _Maker:

@@ -130,11 +130,17 @@ def image_size(graph: Graph) -> tuple[int, int]:
     """Width and height of the first input that is an image.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: there is none, or it takes several images at once.
     """
     for name in graph.inputs:
         shape = graph.type(name).shape
         if len(shape) == 4:
+            if shape[0] != 1:
+                raise UnsupportedError(
+                    f"objects are listed of one image, and {name!r} takes {shape[0]}",
+                    where=graph.name,
+                    hint="export the model for a batch of 1",
+                )
             height, width = shape[1:3] if shape[3] <= 4 else shape[2:4]
             return width, height
     found = ", ".join(f"{name!r} is {graph.type(name)}" for name in graph.inputs)
