@@ -164,6 +164,9 @@ def test_labels_that_do_not_fit(
     result = fitzroy("run", digits, "-i", images[0], "--labels", "many.txt")
     assert result.code == 0
     assert "warning: 11 labels for 10 scores" in result.err
+    (tmp_path / "one.txt").write_text("x\n")
+    result = fitzroy("run", digits, "-i", images[0], "--labels", "one.txt")
+    assert "warning: 1 label for 10 scores" in result.err
     result = fitzroy("run", "pair.tflite", "-i", "a.npy", "-i", "b.npy", "--labels", "many.txt")
     assert "the labels have no use" in result.err
     assert fitzroy("run", digits, "-i", images[0], "--labels", "none.txt").code == 2
@@ -342,6 +345,51 @@ def test_drawing_that_cannot_be_done(fitzroy: Run, tmp_path: Path, photo: Path) 
     assert "not written as" in fitzroy(*arguments, "-i", photo, "--draw", "found.xyz").err
     assert "add --detections" in fitzroy("run", path, "-i", photo, "--most", 5).err
     assert not Path("found.png").exists()
+    before = photo.read_bytes()
+    result = fitzroy(*arguments, "-i", photo, "--draw", photo)
+    assert "would overwrite an input" in result.err
+    assert photo.read_bytes() == before
+
+
+def test_drawings_are_refused_before_anything_runs(
+    fitzroy: Run, tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluated(*_: object) -> None:
+        raise AssertionError("the model ran")
+
+    monkeypatch.setattr("fitzroy.evaluate", evaluated)
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(detectors.pose())))
+    result = fitzroy("run", path, "-i", photo, "--detections", "--draw", "found.xyz")
+    assert "not written as .xyz" in result.err
+    assert "for detectors" in fitzroy("run", path, "-i", photo, "--draw", "found.png").err
+    assert "written as .npy or .npz" in fitzroy("run", path, "-i", photo, "-o", "x.txt").err
+
+
+def test_objects_without_a_label_are_remarked_on(fitzroy: Run, tmp_path: Path, photo: Path) -> None:
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(detectors.FAMILIES["exponential"]())))
+    arguments = ("run", path, "-i", photo, "--detections", "--labels", "labels.txt")
+    every = "".join(f"thing {number}\n" for number in range(detectors.CLASSES))
+    Path("labels.txt").write_text(every)
+    assert "warning" not in fitzroy(*arguments).err
+    Path("labels.txt").write_text("thing\n")
+    result = fitzroy(*arguments)
+    assert "warning: 1 label, and none for class" in result.err
+    assert result.code == 0
+
+
+def test_arrays_are_not_overwritten_by_outputs(fitzroy: Run, tmp_path: Path) -> None:
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(detectors.pose())))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.npy", "b.npy"):
+        np.save(folder / name, np.zeros((1, detectors.SIDE, detectors.SIDE, 3), np.float32))
+    before = (folder / "a.npy").read_bytes()
+    assert "overwrite" in fitzroy("run", path, "-i", folder, "-o", folder).err
+    assert "overwrite" in fitzroy("run", path, "-i", folder / "a.npy", "-o", folder / "a.npy").err
+    assert (folder / "a.npy").read_bytes() == before
 
 
 def test_arrays_give_the_extents_that_a_model_leaves_open(fitzroy: Run, tmp_path: Path) -> None:

@@ -63,6 +63,22 @@ def test_images_and_labels(fitzroy: Run, compiled: Path, images: list[Path], lab
     assert "ran on the simulated chip" in result.err
 
 
+@pytest.mark.parametrize("option", [("--detections",), ("--score-threshold", "0.9")])
+def test_objects_are_chosen_when_compiling(
+    fitzroy: Run, compiled: Path, option: tuple[str, ...]
+) -> None:
+    result = fitzroy("run", compiled, "--device", "sim:direct", "-i", "x.npy", *option)
+    assert result.code == 2
+    assert f"{option[0]} has no meaning for a compiled model" in result.err
+    assert "fitzroy compile MODEL --detections" in result.err
+
+
+def test_labels_without_use_in_a_simulation(fitzroy: Run, compiled: Path, tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("a\nb\n")
+    result = fitzroy("sim", compiled, "-i", "x.npy", "--functional", "--labels", "few.txt")
+    assert "warning: 2 labels for 10 scores" in result.err
+
+
 def test_litert_for_the_host(fitzroy: Run, digits: Path, compiled: Path, wanted: Array) -> None:
     need_litert()
     litert = ("--runtime", "litert", "-i", "x.npy", "--json")

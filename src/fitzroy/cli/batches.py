@@ -26,11 +26,15 @@ def refuse_for_many(chosen: Sequence[Sample], options: Mapping[str, object]) -> 
             )
 
 
-def check_folder(target: Path | None) -> None:
-    """Refuse outputs of several inferences where a file is meant.
+def check_folder(target: Path | None, chosen: Sequence[Sample]) -> None:
+    """Refuse outputs of several inferences where a file is meant, or inputs are.
+
+    Args:
+        target: where outputs go, None if nowhere.
+        chosen: the inferences.
 
     Raises:
-        UsageError: the target looks like a file, or is one.
+        UsageError: the target looks like a file or is one, or outputs could overwrite inputs.
     """
     if target is None:
         return
@@ -41,6 +45,21 @@ def check_folder(target: Path | None) -> None:
             where=str(target),
             hint="name one: -o outputs/",
         )
+    for path in (Path(file) for sample in chosen for file in sample.files):
+        if path.suffix in _SUFFIXES and _is_same(path.parent, target):
+            raise UsageError(
+                "outputs could overwrite inputs in the same folder",
+                where=os.fspath(path),
+                hint="name another folder: -o outputs/",
+            )
+
+
+_SUFFIXES = (".npy", ".npz", ".bin")
+"""Of files that outputs of several inferences go to."""
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write_folder(folder: Path, files: Sequence[tuple[Path, bytes]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
+from fitzroy.base.installing import install_extra
 from fitzroy.cli.terminal import Column, Terminal
 from fitzroy.execution.arrays import opened_image
 from fitzroy.execution.objects import Found
@@ -89,14 +91,34 @@ def drawn(
         _draw(canvas, image.size, item, (names or {}).get(item.kind) or f"class {item.kind}")
     stream = io.BytesIO()
     try:
-        image.save(stream, Image.registered_extensions()[output.suffix.lower()])
+        image.save(stream, picture_format(output))
     except (KeyError, OSError, ValueError):
-        raise UsageError(
-            f"pictures are not written as {output.suffix or 'files without an ending'}",
-            where=str(output),
-            hint="name it .png or .jpg",
-        ) from None
+        raise _unwritten(output) from None
     return stream.getvalue()
+
+
+def picture_format(output: Path) -> str:
+    """What Pillow calls the format that the name of a picture stands for.
+
+    Raises:
+        UsageError: Pillow is missing, or writes no such format.
+    """
+    if importlib.util.find_spec("PIL") is None:
+        raise UsageError("images need Pillow", where=str(output), hint=install_extra("images"))
+    from PIL import Image
+
+    found = Image.registered_extensions().get(output.suffix.lower())
+    if found not in Image.SAVE:
+        raise _unwritten(output)
+    return found
+
+
+def _unwritten(output: Path) -> UsageError:
+    return UsageError(
+        f"pictures are not written as {output.suffix or 'files without an ending'}",
+        where=str(output),
+        hint="name it .png or .jpg",
+    )
 
 
 def _masked(image: PilImage, objects: Sequence[Found]) -> PilImage:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.cli.terminal import Column, Terminal, seconds
+from fitzroy.cli.terminal import Column, Terminal, count, seconds
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port
 
 _FEW = 8
-"""Outputs of at most as many elements are shown in full."""
+"""Outputs of at most as many elements are shown in full, and as many classes are listed."""
+
+_DOUBT = "the classes may be shifted or of another data set"
 
 
 def describe_output(
@@ -91,8 +93,15 @@ def judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port
     if not vectors:
         terminal.warn("the labels have no use: no output is a vector of scores")
     for port in vectors:
-        if max(names, default=-1) >= port.type.size:
-            terminal.warn(
-                f"{len(names)} labels for {port.type.size} scores",
-                ["the classes may be shifted or of another data set"],
-            )
+        if max(names, default=-1) + 1 != port.type.size:
+            terminal.warn(f"{count(len(names), 'label')} for {port.type.size} scores", [_DOUBT])
+
+
+def judge_object_labels(
+    terminal: Terminal, names: dict[int, str], objects: Iterable[dict[str, Any]]
+) -> None:
+    """Warn of objects, given by their documents, whose class has no label."""
+    unnamed = sorted({item["class"] for item in objects if not item["label"]})
+    if unnamed:
+        found = ", ".join(map(str, unnamed[:_FEW])) + (", ..." if unnamed[_FEW:] else "")
+        terminal.warn(f"{count(len(names), 'label')}, and none for class {found}", [_DOUBT])

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -24,7 +25,12 @@ from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
 from fitzroy.cli.judged import Judged, Judgement
 from fitzroy.cli.models import given_value
-from fitzroy.cli.outputs import describe_output, judge_labels, show_outputs
+from fitzroy.cli.outputs import (
+    describe_output,
+    judge_labels,
+    judge_object_labels,
+    show_outputs,
+)
 from fitzroy.cli.runners import (
     BUNDLES,
     ArithmeticChoice,
@@ -178,9 +184,9 @@ def run(
     terminal = written.terminal
     data = read_file(file)
     kind = detect(data, file)
-    heads.check()
     options = Options(how.runtime, how.arithmetic, how.threads, how.method, device, heads=heads)
     if kind in BUNDLES and not given.inputs:
+        heads.check()
         others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
         others |= judged.given
@@ -224,7 +230,9 @@ def run(
     elif written.json:
         del inferences[0]["name"]
         terminal.document("run", document | inferences[0] | judgement.document)
-    if names is not None and "objects" not in inferences[0]:
+    if names is not None and "objects" in inferences[0]:
+        judge_object_labels(terminal, names, chain(*(item["objects"] for item in inferences)))
+    elif names is not None:
         judge_labels(terminal, names, runner.outputs)
     judgement.finish(terminal)
 
@@ -311,11 +319,7 @@ class _Job:
         document: dict[str, Any],
         written: RunOutputs,
     ) -> list[str]:
-        """Say what a detector found, and draw it; the files of the picture.
-
-        Raises:
-            UsageError: a picture is wanted of a model that is no detector.
-        """
+        """Say what a detector found, and draw it; the files of the picture."""
         from fitzroy.cli.objects import drawn
         from fitzroy.execution.objects import objects_of
 
@@ -326,11 +330,9 @@ class _Job:
             for report in document["outputs"]:
                 # Not a ranking of classes.
                 report.pop("top", None)
-        if written.draw is None:
+        if written.draw is None or objects is None:
             return []
         picture = _picture(sample.files, written.draw)
-        if objects is None:
-            raise UsageError("--draw is for detectors", where=self.path, hint=_HOW_TO_LIST)
         write_files([(written.draw, drawn(picture, objects, names, written.draw))])
         return [os.fspath(written.draw)]
 
@@ -344,17 +346,36 @@ def _check_targets(
         UsageError: names the file or the option.
     """
     if len(chosen) > 1:
-        check_folder(written.output)
+        check_folder(written.output, chosen)
         refuse_for_many(chosen, {"--draw": written.draw})
     for target in (written.output, written.draw) if len(chosen) == 1 else ():
         if target is not None:
-            check_output(target, [job.path])
+            check_output(target, [job.path, *chosen[0].files])
+    if written.output is not None and len(chosen) == 1:
+        arrays.check_suffix(written.output, raw=written.raw_output)
+    if written.draw is not None:
+        _check_drawing(job, chosen[0], written.draw)
     if judged.max_us is not None and job.runner.simulated:
         raise UsageError(
             f"--max-us has no meaning on {job.runner.how}",
             reason="its time is that of the simulation",
             hint="limit the predicted time: fitzroy sim --max-us",
         )
+
+
+def _check_drawing(job: _Job, sample: Sample, target: Path) -> None:
+    """Refuse a picture that cannot be drawn.
+
+    Raises:
+        UsageError: the model is no detector, its input is no picture, or none is written so.
+    """
+    from fitzroy.cli.objects import picture_format
+    from fitzroy.execution.objects import listing
+
+    if job.runner.graph is None or listing(job.runner.graph) is None:
+        raise UsageError("--draw is for detectors", where=job.path, hint=_HOW_TO_LIST)
+    _picture(sample.files, target)
+    picture_format(target)
 
 
 _HOW_TO_LIST = "fitzroy compile MODEL --calibrate images/ --detections makes one of a YOLO model"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.installing import install_extra
+from fitzroy.base.options import given as names_given
 from fitzroy.base.types import Array
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
@@ -103,11 +104,14 @@ def runner_of(data: bytes, file: str, kind: FileKind, options: Options, stack: E
     if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         refuse("a program", {"--detections": options.heads.detections or None}, file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
+    if compiled:
+        chosen = {f"--{name}": True for name in names_given(options.heads)}
+        refuse("a compiled model", chosen, file, hint=_WHEN_COMPILED)
+    options.heads.check()
     if compiled and options.device.several is not None:
         return _pipeline_runner(file, options, stack)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
-        what = "a compiled model" if compiled else "a model that LiteRT runs"
-        refuse(what, {"--detections": options.heads.detections or None}, file)
+        refuse("a model that LiteRT runs", {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         return _model_runner(file, kind, options, stack)
@@ -116,7 +120,10 @@ def runner_of(data: bytes, file: str, kind: FileKind, options: Options, stack: E
     return _program_runner(data, file, kind, options, stack)
 
 
-def refuse(what: str, given: Mapping[str, object], path: str) -> None:
+_WHEN_COMPILED = "give it when the model is compiled: fitzroy compile MODEL --detections"
+
+
+def refuse(what: str, given: Mapping[str, object], path: str, *, hint: str = "") -> None:
     """Refuse options that would have no effect.
 
     Raises:
@@ -124,7 +131,7 @@ def refuse(what: str, given: Mapping[str, object], path: str) -> None:
     """
     for name, value in given.items():
         if value is not None:
-            raise UsageError(f"{name} has no meaning for {what}", where=path)
+            raise UsageError(f"{name} has no meaning for {what}", where=path, hint=hint)
 
 
 def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:

@@ -17,7 +17,7 @@ from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, wri
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import CompiledFile, Given, Verb
 from fitzroy.cli.judged import Judged, Judgement
-from fitzroy.cli.outputs import describe_output, show_outputs
+from fitzroy.cli.outputs import describe_output, judge_labels, show_outputs
 from fitzroy.cli.sim_options import Chip, SimOutputs, Stops, Times
 from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.execution import arrays
@@ -75,12 +75,17 @@ def sim(
     ports = [Port(name, type) for name, type in program.inputs.items()]
     job = _Job(program, ports, given.rule, chip, freedom, speed if timed else None)
     chosen = samples(ports, given.inputs or [], file)
+    if written.names is not None:
+        named = [Port(name, type) for name, type in program.outputs.items()]
+        judge_labels(written.terminal, written.names, named)
     if len(chosen) > 1:
         others = {"--raw-output": written.raw_output, "--stop-at": stops.stop_at}
         refuse_for_many(chosen, {**others, "--dump": stops.dump or None, **times.files})
         _several(job, chosen, written, judged)
         return
-    _check_targets(file, written.files | times.files, dumps)
+    _check_targets([file, *chosen[0].files], written.files | times.files, dumps)
+    if written.output is not None:
+        arrays.check_suffix(written.output, raw=False)
     _once(job, chosen[0], (written, times, judged), stops, dumps)
 
 
@@ -186,7 +191,7 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
         typer.Exit: something is not as expected.
     """
     terminal, program, names = written.terminal, job.program, written.names
-    check_folder(written.output)
+    check_folder(written.output, chosen)
     document = _about(program, job.chip)
     inferences: list[dict[str, Any]] = []
     paths: list[str] = []
@@ -319,7 +324,7 @@ def _refuse(option: str, others: Mapping[str, object], reason: str) -> None:
 
 
 def _check_targets(
-    file: str, results: Mapping[str, Path | None], dumps: Sequence[chip_state.Dump]
+    inputs: Sequence[str], results: Mapping[str, Path | None], dumps: Sequence[chip_state.Dump]
 ) -> None:
     """Refuse results that cannot be written, or that overwrite each other.
 
@@ -330,7 +335,7 @@ def _check_targets(
     targets += [(f"--dump {item.memory}", path) for item in dumps for path in item.paths]
     taken: dict[str, str] = {}
     for option, path in targets:
-        check_output(path, [file])
+        check_output(path, inputs)
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
             raise UsageError(f"{other} and {option} name the same file", where=os.fspath(path))

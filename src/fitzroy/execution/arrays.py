@@ -439,8 +439,8 @@ def output_files(
     Raises:
         UsageError: the suffix does not say what to write.
     """
-    suffix = target.suffix.lower()
-    if suffix == ".npz" and not raw:
+    check_suffix(target, raw=raw)
+    if target.suffix.lower() == ".npz" and not raw:
         stream = io.BytesIO()
         names = unique_names(
             [name or f"output_{number}" for number, (name, _) in enumerate(arrays)]
@@ -448,13 +448,6 @@ def output_files(
         members = dict(zip(names, (array for _, array in arrays), strict=True))
         np.savez(stream, **members)  # type: ignore[arg-type]
         return [(target, stream.getvalue())]
-    if suffix != ".npy" and not raw:
-        raise UsageError(
-            "outputs are written as .npy or .npz",
-            reason=f"the name ends in {suffix!r}" if suffix else "the name has no suffix",
-            where=os.fspath(target),
-            hint="change the name, or write bare bytes with --raw-output",
-        )
     encode = raw_bytes if raw else npy_bytes
     if len(arrays) == 1:
         return [(target, encode(arrays[0][1]))]
@@ -462,6 +455,22 @@ def output_files(
         (target.with_name(f"{target.stem}_{number}{target.suffix}"), encode(array))
         for number, (_, array) in enumerate(arrays)
     ]
+
+
+def check_suffix(target: Path, *, raw: bool) -> None:
+    """Refuse a file for outputs whose name does not say what to write.
+
+    Raises:
+        UsageError: it ends neither in ``.npy`` nor in ``.npz``, and no bare bytes are wanted.
+    """
+    suffix = target.suffix.lower()
+    if suffix not in (".npy", ".npz") and not raw:
+        raise UsageError(
+            "outputs are written as .npy or .npz",
+            reason=f"the name ends in {suffix!r}" if suffix else "the name has no suffix",
+            where=os.fspath(target),
+            hint="change the name, or write bare bytes with --raw-output",
+        )
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

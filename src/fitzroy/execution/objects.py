@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
 
@@ -54,14 +54,23 @@ def objects_of(graph: Graph, results: Sequence[Array]) -> list[Found] | None:
         graph: the model.
         results: its outputs.
     """
+    node = listing(graph)
+    if node is None:
+        return None
     given = dict(zip(graph.outputs, results, strict=True))
+    arrays = [given[name] for name in node.outputs]
+    if isinstance(node.attributes, DetectionAttributes):
+        return _post_processed(node.attributes, arrays)
+    assert isinstance(node.attributes, DetectionsAttributes)
+    return _listed(node.attributes, arrays)
+
+
+def listing(graph: Graph) -> Node | None:
+    """The operator whose results are a list of objects, None if the model is no detector."""
     for node in graph.nodes():
-        if all(name in given for name in node.outputs):
-            arrays = [given[name] for name in node.outputs]
-            if isinstance(node.attributes, DetectionAttributes):
-                return _post_processed(node.attributes, arrays)
-            if isinstance(node.attributes, DetectionsAttributes):
-                return _listed(node.attributes, arrays)
+        lists = isinstance(node.attributes, DetectionAttributes | DetectionsAttributes)
+        if lists and all(name in graph.outputs for name in node.outputs):
+            return node
     return None
 
 
