@@ -12,7 +12,7 @@ from tests.compiler import detectors
 from tests.compiler.test_heads import found_alike, image, listed, the_node
 
 import fitzroy
-from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BoxCoding
@@ -351,11 +351,24 @@ def test_anchors_of_a_file(tmp_path: Path) -> None:
         ({"anchors": [[1, 2, 3, 4]], "scores": "best"}, "'best'"),
         ({"anchors": [[1, 2, 3, 4]], "factors": [1]}, "factors"),
         ({"anchors": [[1, 2, 3, 4]], "background": -1}, "background"),
+        ({"anchors": [[1, 2, 3, 4], [1, 2, 0, 4]]}, "0 pixels wide or high"),
     ],
 )
 def test_files_that_are_no_anchors(document: object, text: str) -> None:
     with pytest.raises(FormatError, match=text):
         parse_anchors(json.dumps(document).encode(), "anchors.json")
+
+
+def test_anchors_that_leave_no_class_are_refused(tmp_path: Path) -> None:
+    document = {"anchors": [[1, 2, 3, 4]] * detectors.ROWS, "background": 99}
+    options = HeadOptions(True, anchors=written(tmp_path / "anchors.json", document))
+    with pytest.raises(UnsupportedError, match="99 classes stand for no object"):
+        with_detections(levels(1), options)
+
+
+def test_unknown_anchors_are_refused_with_the_schemes() -> None:
+    with pytest.raises(UsageError, match="schemes are blaze, efficientdet"):
+        with_detections(levels(1), HeadOptions(True, anchors="retinanet"))
 
 
 def test_operators_survive_files() -> None:

@@ -10,6 +10,7 @@ NanoDet and NanoDet-Plus.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding
 from fitzroy.formats.json_document import read_json
@@ -100,10 +101,17 @@ def anchors_of(chosen: str, size: tuple[int, int], grids: Sequence[Grid]) -> Anc
 
     Raises:
         FormatError: the file is none of anchors.
+        UsageError: there is no such scheme or file.
         UnsupportedError: the levels of the model are unknown, and the scheme goes by them, or are
             others than those of the scheme.
     """
     if chosen not in set(Scheme):
+        if not os.path.exists(chosen):
+            raise UsageError(
+                "there is no such scheme or file of anchors",
+                where=f"--anchors {chosen}",
+                hint=f"schemes are {', '.join(Scheme)}",
+            )
         return parse_anchors(read_file(chosen), chosen)
     if not grids:
         raise UnsupportedError(
@@ -396,6 +404,8 @@ def parse_anchors(data: bytes, path: str) -> Anchors:
     if not isinstance(y_first, bool) or type(background) is not int or background < 0:
         raise _wrong(path, f"y_first is {y_first!r} and background {background!r}")
     centre, extent = rows[:, :2], rows[:, 2:]
+    if not (extent > 0).all():
+        raise _wrong(path, f"an anchor is {extent.min():g} pixels wide or high")
     exponential = coding == BoxCoding.EXPONENTIAL
     size = extent if exponential else extent * factors[1]
     exponent = float(factors[1]) if exponential else 1.0

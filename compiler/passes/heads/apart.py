@@ -44,7 +44,8 @@ def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: s
 
     Raises:
         FormatError: the file is none of anchors.
-        UnsupportedError: there are no anchors, or others than boxes.
+        UsageError: there is no such scheme or file.
+        UnsupportedError: there are no anchors, or others than boxes, or no classes of objects.
     """
     graph = columns.graph
     _, count, wide = graph.type(pair.boxes).shape
@@ -63,6 +64,13 @@ def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: s
             f"there are {len(found.rows)} anchors ({chosen}) for {count} boxes",
             where=graph.name,
             hint="choose others with --anchors",
+        )
+    classes = graph.type(pair.scores).shape[2]
+    if found.background >= classes:
+        raise UnsupportedError(
+            f"{found.background} classes stand for no object ({chosen}), and there are {classes}",
+            where=graph.name,
+            hint="choose other anchors with --anchors",
         )
     scores, logits = _scores(columns, pair.scores, found)
     objectness = None if pair.objectness is None else _scores(columns, pair.objectness, found)[0]
