@@ -53,3 +53,12 @@ def given(options: object) -> list[str]:
             name = item.name.replace("_", "-")
             found.append(f"no-{name}" if value is False else name)
     return found
+
+
+def arguments(options: object) -> list[str]:
+    """The options that are not as they are by default, as words of a command line."""
+    words = []
+    for name in given(options):
+        value = getattr(options, name.removeprefix("no-").replace("-", "_"))
+        words += [f"--{name}", *([] if isinstance(value, bool) else [str(value)])]
+    return words

@@ -129,6 +129,12 @@ def test_a_simulated_device_is_predicted_without_an_inference(
     assert "predicted at clock max" in told.out
     assert "measured" not in told.out
     assert "does not depend on inputs" in told.err
+    for option in (("--prove", 2), ("--record", "s.jsonl")):
+        result = fitzroy("bench", compiled, "--device", "sim", *option)
+        assert result.code == 2
+        assert f"{option[0]} is for inferences" in result.err
+        assert "add --simulation" in result.err
+    assert not Path("s.jsonl").exists()
 
 
 def test_tables(fitzroy: Run, compiled: Path, images: list[Path]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.support import Run
+from tests.compiler import detectors
 from tests.compiler.edgetpu.test_convolution import chain, grow
 
 from fitzroy.base.errors import CapacityError
@@ -91,6 +92,8 @@ def test_equal_input_gives_equal_bytes(fitzroy: Run, digits: Path) -> None:
         (["--report", "r.txt"], "a report is an .html or a .json file"),
         (["-o", "m.tflite", "--out-dir", "d"], "-o and --out-dir both say where results go"),
         (["--num-segments", "2", "-o", "m.tflite"], "2 results and one output file"),
+        (["--num-segments", "auto", "-o", "m.tflite"], "up to 8 results and one output file"),
+        (["--objective", "latency"], "--objective is for models in several segments"),
         (["--num-segments", "10"], "10 segments of a model with 9 operators"),
         (["--target", "xnnpack", "--num-segments", "2"], "--num-segments is for the Edge TPU"),
         (["--min-runtime-version", "9"], "no form of programs for runtime 9"),
@@ -325,6 +328,19 @@ def test_models_of_real_numbers_get_the_next_command(fitzroy: Run, tmp_path: Pat
     assert document["next"] == command
     assert all(row["reasons"] for row in document["operators"])
     assert fitzroy("explain", path, "--json").json["next"] is None
+
+
+def test_detectors_of_real_numbers_get_a_command_that_lists_objects(
+    fitzroy: Run, tmp_path: Path
+) -> None:
+    """Recognised after it was quantized, a head would have lost much."""
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(detectors.dfl())))
+    options = ("--detections", "--most", "7")
+    result = fitzroy("compile", path, "--target", "edgetpu", *options)
+    assert result.code == 4
+    command = f"fitzroy quantize {path} --detections --most 7 --calibrate DIR"
+    assert command in " ".join(result.err.split())
 
 
 def test_models_of_16_bits_get_another_command(fitzroy: Run, tmp_path: Path) -> None:

@@ -72,6 +72,17 @@ def test_outputs_are_refused_before_the_work(tmp_path: Path) -> None:
     check_output(tmp_path / "fresh", [source])
 
 
+def test_directories_that_are_closed_for_writing_are_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or mode != os.W_OK)
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(UsageError, match="closed for writing"):
+        check_output(tmp_path / "out")
+    check_output(tmp_path / "sub" / "out")
+    check_output(Path(os.devnull))
+
+
 def test_several_files_are_written_or_none(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
     with pytest.raises(UsageError, match="cannot be written"):

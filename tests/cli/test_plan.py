@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.support import Run
+from tests.compiler.onnx.models import helper, model
 
 
 @pytest.fixture
@@ -46,3 +47,7 @@ def test_requests_that_cannot_be(fitzroy: Run, compiled: Path, digits: Path) -> 
     assert fitzroy("plan", *[f"{compiled}@1"] * 17).code == 2
     result = fitzroy("plan", f"{compiled}@100000", "--json")
     assert result.json["best"] is None
+    node = helper().make_node("Relu", ["x"], ["y"])
+    Path("x.onnx").write_bytes(model([node], [("x", [2])], ["y"]))
+    result = fitzroy("plan", "x.onnx@1")
+    assert (result.code, "fitzroy compile MODEL" in result.err) == (2, True)

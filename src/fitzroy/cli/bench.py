@@ -110,6 +110,7 @@ def bench(
     if measures:
         document |= _measured_on(terminal, file, chosen, given, how.runs)
     else:
+        _refuse_unmeasured(device)
         document |= _unmeasured()
         if given.inputs:
             terminal.note("the prediction does not depend on inputs, which were not read")
@@ -119,6 +120,20 @@ def bench(
         terminal.document("bench", document)
     else:
         _show(terminal, document)
+
+
+def _refuse_unmeasured(device: DeviceChoice) -> None:
+    """Refuse options that are about inferences where none is run.
+
+    Raises:
+        UsageError: one is given.
+    """
+    for option, value in (("--record", device.record), ("--prove", device.prove)):
+        if value is not None:
+            raise UsageError(
+                f"{option} is for inferences, and a simulated device is only predicted",
+                hint="add --simulation",
+            )
 
 
 def _unmeasured() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
-from fitzroy.base.options import given
+from fitzroy.base.options import arguments, given
 from fitzroy.cli.compile_edgetpu import ChipWork, Format, Request, Results
 from fitzroy.cli.files import check_directory, check_output, with_suffix, write_files
 from fitzroy.cli.help import (
@@ -156,7 +156,7 @@ def compile_model(
                 terminal, request, [source.passed(steps) for source in sources]
             )
         except RealNumbersError as error:
-            raise error.read_with(choice.arguments) from None
+            raise error.read_with((*choice.arguments, *arguments(heads))) from None
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", chip, heads, out_dir=results.out_dir, format=bare)

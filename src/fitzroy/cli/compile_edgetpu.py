@@ -205,8 +205,9 @@ class Request:
             if self.joins:
                 return [output] * len(names)
             if len(names) > 1:
+                number = "up to " if self.chip.num_segments == AUTO else ""
                 raise UsageError(
-                    f"{len(names)} results and one output file",
+                    f"{number}{len(names)} results and one output file",
                     where=os.fspath(output),
                     hint="name a directory: --out-dir DIR",
                 )
@@ -240,6 +241,11 @@ class Request:
         """
         if self.results.output is not None and self.results.out_dir is not None:
             raise UsageError("-o and --out-dir both say where results go", hint="give one of them")
+        if self.chip.objective is not Objective.THROUGHPUT and not self.chip.num_segments:
+            raise UsageError(
+                "--objective is for models in several segments",
+                hint="add --num-segments N, or --num-segments auto",
+            )
         if self.chip.num_segments and len(self.models) > 1:
             raise UsageError(
                 "--num-segments is for one model",

@@ -32,6 +32,13 @@ def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> N
             where=str(path),
             hint=f"create it with: mkdir -p {path.parent}",
         )
+    folder = Path(os.path.realpath(path)).parent
+    if not _is_special(path) and not os.access(folder, os.W_OK):
+        raise UsageError(
+            "the output cannot be written",
+            reason=f"the directory {folder} is closed for writing",
+            where=str(path),
+        )
     for other in inputs:
         with contextlib.suppress(OSError):
             if path.exists() and os.path.samefile(path, other):

@@ -47,7 +47,8 @@ def plan(
     models that are not compiled yet, all arrangements are compiled and compared: together in the
     given order, and together with the most requests first.
 
-    Requests are assumed to arrive at random times. At a load of 100 % or more they pile up.
+    Requests are assumed to arrive at random times. At a load of 100 % or more they pile up. Only
+    models in turns go on at 100 %, because there the chip never pauses.
     """
     from fitzroy.execution.tenants import best
 
@@ -101,7 +102,11 @@ def _arrangements(
     data = {path: read_file(path) for path, _ in wanted}
     for path, content in data.items():
         if detect(content, path) is not FileKind.TFLITE:
-            raise UsageError("this is no TFLite model", where=path)
+            raise UsageError(
+                "this is no TFLite model",
+                where=path,
+                hint="compile it first: fitzroy compile MODEL --target edgetpu",
+            )
     compiled = [is_compiled(data[path], path) for path, _ in wanted]
     if any(compiled) and not all(compiled):
         other = wanted[compiled.index(False)][0]
