@@ -320,6 +320,17 @@ def test_a_report_says_what_each_operator_costs(
     assert "a report is an .html or a .json file" in refused.err
 
 
+def test_noisy_outputs_are_remarked_on(
+    fitzroy: Run, model: str, pictures: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("quantize", model, "--calibrate", pictures, "-o", "q.tflite")
+    assert "signal to noise" not in fitzroy(*arguments).err
+    monkeypatch.setattr("fitzroy.cli.quantize._NOISY", 1000.0)
+    result = fitzroy(*arguments)
+    assert result.code == 0
+    assert "dB of signal to noise" in result.err
+
+
 def test_models_of_others_are_compared(
     fitzroy: Run, model: str, pictures: str, tmp_path: Path
 ) -> None:
@@ -332,6 +343,12 @@ def test_models_of_others_are_compared(
     assert json.loads((tmp_path / "c.json").read_text())["quantized"] == "q.tflite"
     assert fitzroy(*pair, "--data", pictures, "--report", "c.html").code == 0
     assert "needs inputs" in fitzroy(*pair).err
+    for option in (("--tables",), ("--no-tables",), ("--effort", "best"), ("--detections",)):
+        refused = fitzroy(*pair, "--data", pictures, *option)
+        assert refused.code == 2
+        assert f"{option[0]} does not go with --compare" in refused.err
+    limited = fitzroy(*pair, "--data", pictures, "--samples", 2, "--preprocess", "tf", "--json")
+    assert limited.json["samples"] == 2
     same = fitzroy("quantize", "--compare", model, model, "--data", pictures, "--json")
     assert same.json["accuracy"][0]["snr_db"] == "inf"
     (tmp_path / "d.ir").write_text(print_graph(detector()))

@@ -189,6 +189,11 @@ def test_no_detector_is_refused_with_reasons() -> None:
         listed(graph)
 
 
+def test_a_list_of_objects_is_not_listed_again() -> None:
+    with pytest.raises(UnsupportedError, match="lists objects already"):
+        listed(listed(detectors.dfl()))
+
+
 def test_several_images_at_once_are_refused() -> None:
     graph = Graph("pair")
     graph.add_input("image", TensorType((2, 64, 64, 3), DType.FLOAT32))

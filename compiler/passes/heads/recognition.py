@@ -13,7 +13,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detection import DetectionAttributes
-from fitzroy.compiler.ops.detections import sigmoid
+from fitzroy.compiler.ops.detections import Detections, sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.apart import anchored_head, peaks_head
@@ -52,6 +52,10 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
         FormatError: the file is none of anchors.
         UnsupportedError: the outputs are not those of a detector; says what was found instead.
     """
+    if any(node.op == Detections.name for node in graph.nodes()):
+        raise UnsupportedError(
+            "the model lists objects already", where=graph.name, hint="leave out --detections"
+        )
     columns = Columns(graph)
     size = image_size(graph)
     node = post_processing_of(graph)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.options import given
 from fitzroy.base.progress import prefixed
 from fitzroy.cli.accuracy import (
     Quantified,
@@ -103,6 +104,7 @@ def quantize(
     if comparing.compare:
         from fitzroy.cli.quantize_compare import compare_models
 
+        _refuse_with_compare(options, heads)
         compare_models(terminal, models, importing.how, options, (comparing.data, written))
         return
     if comparing.data:
@@ -124,6 +126,23 @@ def quantize(
         terminal.document("quantize", document)
     elif not terminal.quiet:
         _show(terminal, document)
+
+
+_OF_INPUTS = {"samples", "preprocess", "mean", "std"}
+"""Options of inputs, which --compare takes, too."""
+
+
+def _refuse_with_compare(options: Quantization, heads: HeadOptions) -> None:
+    """Refuse options that say how to quantize where nothing is quantized.
+
+    Raises:
+        UsageError: one is given.
+    """
+    for name in (*given(options), *given(heads)):
+        if name not in _OF_INPUTS:
+            raise UsageError(
+                f"--{name} does not go with --compare", reason="nothing is quantized there"
+            )
 
 
 def _quantize(
@@ -166,6 +185,8 @@ def _quantize(
         {"path": os.fspath(path), "bytes": len(content)} for path, content in files[1:]
     ]
     warn_of_floats(terminal, result)
+    if not heads.detections:
+        warn_of_noise(terminal, comparison, model)
     return document
 
 
