@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.support import Run
+from tests.given import EXAMPLES
 from tests.support import need_litert
 
 import fitzroy
@@ -192,6 +193,21 @@ def test_segments_on_several_devices(
         assert fitzroy("run", segment, "--devices", "sim:3", "-i", "x.npy", *extra).code == 2
     assert fitzroy("run", segment, "--devices", "sim:2", "-i", "x.npy").code == 2
     assert fitzroy("run", compiled, "--devices", "sim:direct", "-i", "x.npy").code == 0
+
+
+@pytest.mark.long
+def test_segments_list_objects(fitzroy: Run, tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    folder = EXAMPLES / "detector"
+    compiling = ("compile", folder / "detector.tflite", "--detections", "--num-segments", 2)
+    assert fitzroy(*compiling, "--calibrate", folder / "calibration", "-q").code == 0
+    segment = "detector_segment_0_of_2_edgetpu.tflite"
+    picture = folder / "scenes" / "00.png"
+    given = ("run", segment, "--devices", "sim:direct:2", "-i", picture, "--draw", "found.png")
+    result = fitzroy(*given, "--labels", folder / "labels.txt", "--json")
+    assert result.code == 0, result.err
+    assert [item["label"] for item in result.json["objects"]] == ["8", "6"]
+    assert result.json["written"] == ["found.png"]
 
 
 def test_throughput_of_segments(fitzroy: Run, segment: str) -> None:

@@ -57,7 +57,7 @@ class Runner:
         outputs: what comes back.
         run: one array per input to one array per output.
         parts: after a run, what computed what and for how many seconds; empty if it is one part.
-        graph: the model, None for programs.
+        graph: the model, or its last segment; None for programs.
         simulated: whether a simulated device takes part, whose time is not that of a device.
         many: the same as `run` for one after the other, if several are computed at a time.
         seconds: what the last inference took, if results come at other times than they are done.
@@ -237,7 +237,6 @@ def _pipeline_runner(path: str, options: Options, stack: ExitStack) -> Runner:
         "--method": options.method,
     }
     refuse("a model in segments", given, path)
-    refuse("a compiled model", {"--detections": options.heads.detections or None}, path)
     pipeline = stack.enter_context(options.device.segments(path))
     names = [port.name for port in pipeline.inputs]
     done = 0
@@ -258,6 +257,7 @@ def _pipeline_runner(path: str, options: Options, stack: ExitStack) -> Runner:
             {"on": item.where, "what": f"segment {number}", "seconds": item.seconds[done - 1]}
             for number, item in enumerate(pipeline.times)
         ],
+        pipeline.last,
         simulated=options.device.simulated,
         many=many,
     )

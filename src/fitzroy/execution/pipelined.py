@@ -20,6 +20,7 @@ from pathlib import Path
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, FitzroyError, UsageError
 from fitzroy.base.types import Array
+from fitzroy.compiler.ir import Graph
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.driver.transports.transport import LostError
 from fitzroy.execution.chain import BETWEEN, Chain, Stage, Tensors
@@ -122,6 +123,11 @@ class PipelinedInterpreter(Closing):
     def description(self) -> str:
         """What computes, for people."""
         return ", then ".join(segment.device.description for segment in self._segments)
+
+    @property
+    def last(self) -> Graph:
+        """The segment that gives the outputs."""
+        return self._segments[-1].interpreter.graph
 
     @property
     def times(self) -> tuple[StageTimes, ...]:

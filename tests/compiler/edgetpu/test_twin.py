@@ -26,6 +26,7 @@ from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.twin.kernels import kernel_of
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
+from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
 from fitzroy.driver.runtime.devices import (
     Answer,
@@ -271,6 +272,23 @@ def other_scale(value: Value) -> Value | None:
         return None
     wider = replace(quantization, scale=(2 * quantization.scale[0],))
     return replace(value, type=replace(value.type, quantization=wider))
+
+
+def test_one_scale_along_an_axis_is_one_of_a_tensor() -> None:
+    """Files do not tell them apart, so a package and a graph in memory match with either."""
+
+    def single(axis: int | None, scale: float = 0.02) -> Graph:
+        graph = Graph("single")
+        type = TensorType((1, 4, 4, 2), DType.INT8, Quantization.per_tensor(0.1))
+        x = graph.add_input("x", type)
+        filter = np.ones((1, 1, 1, 2), np.int8)
+        w = graph.add_constant("w", filter, Quantization((scale,), (0,), axis))
+        out = TensorType((1, 4, 4, 1), DType.INT8, Quantization.per_tensor(0.2))
+        graph.outputs = [graph.emit("conv_2d", [x, w, None], out, ConvAttributes())]
+        return graph
+
+    assert digests_of(single(0)) == digests_of(single(None))
+    assert digests_of(single(0)) != digests_of(single(0, scale=0.03))
 
 
 def run(compiled: bytes, device: Device) -> None:

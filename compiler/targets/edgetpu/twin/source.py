@@ -8,9 +8,11 @@ that come in and go out, which are layers of the package.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.text import print_attributes, print_type
 from fitzroy.formats.source_digest import DIGEST_BYTES, OperatorDigest
@@ -99,15 +101,23 @@ def _digest(graph: Graph, node: Node, given: Mapping[str, str]) -> OperatorDiges
             lines.append("absent")
             continue
         value = graph.value(name)
-        lines.append(f"{given.get(name, 'constant')} : {print_type(value.type)}")
+        lines.append(f"{given.get(name, 'constant')} : {_type(value.type)}")
         if value.data is not None:
             data = value.data.astype(value.data.dtype.newbyteorder("<"), copy=False)
             constants.update(data.tobytes())
     for name in node.outputs:
         goal = f"output {name}" if name in graph.outputs else "result"
-        lines.append(f"{goal} : {print_type(graph.type(name))}")
+        lines.append(f"{goal} : {_type(graph.type(name))}")
     form = blake2b("\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES)
     return OperatorDigest(node.outputs[0], form.hexdigest(), constants.hexdigest())
+
+
+def _type(type: TensorType) -> str:
+    """A type as digests have it; files do not tell one scale along an axis from one of a tensor."""
+    q = type.quantization
+    if q is not None and not q.is_per_tensor and len(q.scale) == 1:
+        type = replace(type, quantization=replace(q, axis=None))
+    return print_type(type)
 
 
 def _ordered(graph: Graph) -> Iterator[Node]:
