@@ -169,6 +169,14 @@ def test_npy_files_of_another_type(tmp_path: Path, array: Array) -> None:
         load_array(npy(tmp_path / "x.npy", array), GREY)
 
 
+def test_real_numbers_for_a_quantized_input_have_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--float"):
+        load_array(npy(tmp_path / "x.npy", np.zeros((2, 3), np.float32)), GREY)
+    with pytest.raises(UsageError) as caught:
+        load_array(npy(tmp_path / "x.npy", np.zeros((2, 4), np.float32)), GREY)
+    assert "--float" not in str(caught.value)
+
+
 def test_broken_npy_files(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     whole = Path(npy(path, np.zeros((2, 3), np.int8))).read_bytes()

@@ -111,6 +111,12 @@ def test_several_values_after_one_option(given: str, spread_out: str) -> None:
     assert spread(given.split()) == spread_out.split()
 
 
+@pytest.mark.parametrize("given", ["m --calibrate -o x", "m --data --json"])
+def test_options_that_lack_their_values(given: str) -> None:
+    with pytest.raises(UsageError, match="has no value"):
+        spread(given.split())
+
+
 def test_json_is_recognised_before_parsing() -> None:
     assert asks_for_json(["inspect", "x", "--json"])
     assert not asks_for_json(["inspect", "--", "--json"])

@@ -126,6 +126,7 @@ def test_compile_quantizes_first(fitzroy: Run, model: str, pictures: str, tmp_pa
     result = fitzroy("compile", model, "--calibrate", pictures, "--samples", "3", "--json")
     assert result.code == 0, result.err
     assert target.exists()
+    assert result.json["model_bytes"] == Path(model).stat().st_size
     result = fitzroy("compile", model, "--calibrate", pictures, "-o", "float.pte")
     assert result.code == 0, result.err
     result = fitzroy("compile", model, "--samples", "3")

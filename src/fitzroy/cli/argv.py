@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fitzroy.base.errors import UsageError
+
 BUDGET = "--memory"
 """The option that sets the budget of memory."""
 
@@ -16,6 +18,9 @@ def spread(arguments: Sequence[str]) -> list[str]:
 
     ``--bundle a b --json`` becomes ``--bundle a --bundle b --json``. Names of options may have
     underscores, as those of Google's compiler do: ``--out_dir`` is ``--out-dir``.
+
+    Raises:
+        UsageError: another option follows where a value has to.
     """
     result: list[str] = []
     greedy, fresh = "", False
@@ -23,6 +28,8 @@ def spread(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             return result + list(arguments[number:])
         if argument.startswith("-") and argument != "-":
+            if greedy and fresh:
+                raise UsageError(f"{greedy} has no value", hint="name files or folders after it")
             argument = _dashed(argument)
             greedy, fresh = argument if argument in _GREEDY else "", True
             result.append(argument)

@@ -376,7 +376,7 @@ def _source(graph: Graph, path: str) -> Source:
     """A graph in the place of the model that it was made of."""
     from fitzroy.compilation.source import Source
 
-    return replace(Source.of(graph), path=path)
+    return replace(Source.of(graph), path=path, size=os.path.getsize(path))
 
 
 _FOREIGN = {

@@ -141,10 +141,12 @@ def npy_array(data: bytes, type: TensorType, *, path: str = "") -> Array:
     wanted = tuple(extent for extent in type.shape if extent != 1)
     dtype = array.dtype.newbyteorder("=")
     if dtype != type.dtype.numpy or dense != wanted:
+        real = type.is_quantized and dtype == np.float32 and dense == wanted
         raise UsageError(
             f"the tensor is {type}",
             reason=f"the array is {dtype}{_shape(array.shape)}",
             where=path,
+            hint="fitzroy run takes real numbers with --float" if real else "",
         )
     return np.ascontiguousarray(array, dtype).reshape(type.shape)
 
