@@ -51,6 +51,8 @@ def test_what_changed(fitzroy: Run, builds: tuple[Path, Path], images: list[Path
     assert fitzroy("compare", *builds, "--report", page).code == 0
     assert "<title>old_edgetpu.tflite → new_edgetpu.tflite</title>" in page.read_text("utf-8")
     assert fitzroy("compare", *builds, "--report", builds[0]).code == 2
+    refused = fitzroy("compare", *builds, "--report", "changes.json")
+    assert (refused.code, "the report is an HTML file" in refused.err) == (2, True)
     same = fitzroy("compare", builds[0], builds[0]).out
     assert "layers changed" not in same
     assert "+" not in same

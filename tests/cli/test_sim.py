@@ -180,6 +180,8 @@ def test_states_are_zero_unless_given(fitzroy: Run, compiled: Path) -> None:
         (["-i", "x.raw", "--dump", "wide=y.npy", "--dump", "narrow=y.npy"], "the same file"),
         (["-i", "x.raw", "--dump", "wide=nowhere/x.npy"], "does not exist"),
         (["-i", "x.raw", "--report", "nowhere/r.html"], "does not exist"),
+        (["-i", "x.raw", "--report", "r.json"], "the report is an HTML file"),
+        (["-i", "x.raw", "-o", "y.txt"], "written as .npy or .npz"),
     ],
 )
 def test_mistakes(

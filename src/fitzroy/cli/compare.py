@@ -13,7 +13,7 @@ from fitzroy.base.errors import MismatchError, UsageError
 from fitzroy.base.files import text_bytes
 from fitzroy.base.progress import counted
 from fitzroy.cli import timing
-from fitzroy.cli.files import check_output, write_files
+from fitzroy.cli.files import check_output, check_page, write_files
 from fitzroy.cli.help import Given, Printed, Verb
 from fitzroy.cli.terminal import Column, Terminal, error_document
 
@@ -66,6 +66,7 @@ class Shape:
         """
         if self.report is not None:
             check_output(self.report, sides)
+            check_page(self.report)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,20 @@ def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> N
                 raise UsageError("the output would overwrite an input", where=str(path))
 
 
+def check_page(path: Path) -> None:
+    """Refuse a name of JSON for a report that is a page of HTML.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if path.suffix == ".json":
+        raise UsageError(
+            "the report is an HTML file",
+            where=str(path),
+            hint="name it .html; --json prints the same figures as JSON",
+        )
+
+
 def with_suffix(path: str | os.PathLike[str], suffix: str) -> Path:
     """A path with another suffix.
 

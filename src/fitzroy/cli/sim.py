@@ -14,7 +14,7 @@ from fitzroy.base.progress import Progress
 from fitzroy.base.types import Array
 from fitzroy.cli import chip_state, timing
 from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
-from fitzroy.cli.files import check_output, write_files
+from fitzroy.cli.files import check_output, check_page, write_files
 from fitzroy.cli.help import CompiledFile, Given, Verb
 from fitzroy.cli.judged import Judged, Judgement
 from fitzroy.cli.outputs import describe_output, judge_labels, show_outputs
@@ -84,6 +84,8 @@ def sim(
         _several(job, chosen, written, judged)
         return
     _check_targets([file, *chosen[0].files], written.files | times.files, dumps)
+    if times.report is not None:
+        check_page(times.report)
     if written.output is not None:
         arrays.check_suffix(written.output, raw=False)
     _once(job, chosen[0], (written, times, judged), stops, dumps)
