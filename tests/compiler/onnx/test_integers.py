@@ -163,9 +163,10 @@ def test_images_of_integers_are_quantized_inputs(zero: Zero, channels: int, form
     if format == "QOperator":
         operands = ["x", "scale", "zero", "w", "step", "none", "coarse", "zero"]
         convolution = [node("QLinearConv", operands, ["r"])]
+    # Without VNNI, ONNX Runtime saturates sums of two products of uint8 and int8 at 16 bits.
     constants = {
         "scale": np.float32(SCALE), "zero": zero, "step": np.float32(0.01), "none": np.int8(0),
-        "coarse": np.float32(0.1), "w": RNG.integers(-99, 99, (4, channels, 3, 3)).astype(np.int8),
+        "coarse": np.float32(0.1), "w": RNG.integers(-64, 64, (4, channels, 3, 3)).astype(np.int8),
     }  # fmt: skip
     arrays = {name: np.asarray(value) for name, value in constants.items()}
     dequantized = node("DequantizeLinear", ["r", "coarse", "zero"], ["y"])
