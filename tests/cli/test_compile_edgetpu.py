@@ -89,6 +89,7 @@ def test_equal_input_gives_equal_bytes(fitzroy: Run, digits: Path) -> None:
     [
         (["--min-runtime-version", "15"], "no form of programs for runtime 15"),
         (["--target", "edgetpu", "--bundle", "x.npy"], "--bundle is for ExecuTorch programs"),
+        (["--outputs", "a,b"], "--outputs a,b -o cut.tflite"),
         (["--report", "r.txt"], "a report is an .html or a .json file"),
         (["-o", "m.tflite", "--out-dir", "d"], "-o and --out-dir both say where results go"),
         (["--num-segments", "2", "-o", "m.tflite"], "2 results and one output file"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,8 +141,13 @@ def compile_model(
         _refuse_calibration(cases)
         target, sources = _target(request, choice.target)
     if target == _EDGETPU:
-        foreign = {"bundle": cases.bundle, "outputs": choice.outputs, "option": choice.option}
-        _refuse("edgetpu", xnnpack, **foreign)
+        if choice.outputs:
+            words = [models[0], "--outputs", ",".join(choice.outputs), "-o", "cut.tflite"]
+            raise UsageError(
+                "--outputs is for ExecuTorch programs",
+                hint=f"cut the model first: fitzroy convert {shlex.join(words)}",
+            )
+        _refuse("edgetpu", xnnpack, bundle=cases.bundle, option=choice.option)
         request.check()
     if cases.calibrate:
         tables = target == _EDGETPU if cases.tables is None else cases.tables
