@@ -193,6 +193,7 @@ def test_arrays_are_one_or_several_samples(fitzroy: Run, model: str, tmp_path: P
         ("cut.npz", b"PK\x03\x04 cut", "no readable .npz file"),
         ("cut.npy", b"\x93NUMPY\x01", "no readable .npy file"),
         ("raw", b"12345", "the tensor has 3072 bytes"),
+        ("raw", np.full(768, np.nan, np.float32).tobytes(), "numbers that are not finite"),
     ],
 )
 def test_broken_samples_are_named(

@@ -179,7 +179,8 @@ def load_samples(
         limit: how many samples to take at most, evenly spread over what there is.
 
     Raises:
-        UsageError: there are none, or a file does not suit the inputs.
+        UsageError: there are none, or a file does not suit the inputs or holds numbers that are not
+            finite.
         FormatError: a file is broken.
         CapacityError: they take more memory than the budget has.
     """
@@ -190,6 +191,8 @@ def load_samples(
     each = sum(graph.type(name).nbytes for name in graph.inputs)
     for file in files:
         parts = _of_file(graph, file, rule)
+        if not all(np.isfinite(array).all() for part in parts for array in part.values()):
+            raise UsageError("the samples hold numbers that are not finite", where=file)
         several = len(parts) > 1
         found += [(f"{file}[{i}]" if several else file, part) for i, part in enumerate(parts)]
         budget.demand(each * len(found), "the samples", where=file)
