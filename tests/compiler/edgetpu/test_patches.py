@@ -85,3 +85,16 @@ def test_attention_of_patches_reads_parts_of_the_image() -> None:
     assert not found["elements"]
     assert not found["to image"]
     _assert_exact(graph)
+
+
+def test_pixels_move_to_the_shape_in_which_several_operators_read_them() -> None:
+    """Patches as channels, of which a mean and a difference are taken."""
+    model = Tokens(2)
+    x = model.connected(model.start((1, 8, 8, 8)), 8)
+    x = model.transpose(model.reshape(x, 1, 4, 2, 4, 2, 8), 0, 1, 3, 4, 2, 5)
+    one, other = (model.reshape(x, 1, 4, 4, 32) for _ in range(2))
+    graph = model.ended(model.binary("sub", one, model.mean(other, 3)))
+    found = _kinds(graph)
+    assert not found["to vector"]
+    assert not found["to image"]
+    _assert_exact(graph)

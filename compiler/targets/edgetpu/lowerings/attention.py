@@ -5,40 +5,40 @@ elements of every matrix are followed back to the image that they come from. If 
 its rows and channels, a slice of the image takes the place of all of these operators. Products of
 several matrices become one for each, and so do functions of their elements and softmax between two
 products. What is made of the results is followed in the same way: where it is an image again, its
-parts are joined as they are.
+parts are joined as they are. Attention within windows stays together, head by head
+(`window_attention`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     ReshapeAttributes,
-    SplitAttributes,
     StridedSliceAttributes,
     TransposeAttributes,
 )
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import MOST_MATRICES
+from fitzroy.compiler.targets.edgetpu.lowerings.traces import (
+    MOVES,
+    Numbers,
+    Trace,
+    is_of_elements,
+    is_product,
+    traces,
+)
+from fitzroy.compiler.targets.edgetpu.lowerings.window_attention import by_heads
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
-
-Numbers = npt.NDArray[np.int64]
-"""For every element of a value, the number of the element of another value that it is."""
-
-_MOVES = frozenset(["reshape", "transpose", "split", "strided_slice"])
-
-_MOST_ELEMENTS = 1 << 22
-"""Elements of a value that is followed."""
 
 _MOST_TOGETHER = 3 << 17
 """Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices that
@@ -65,60 +65,26 @@ class _Matrices:
     swapped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Trace:
-    """Where the elements of a value come from.
-
-    Attributes:
-        root: the value that they come from.
-        numbers: their numbers there, in the shape of the value.
-        between: functions of single elements on the way, the first one first.
-    """
-
-    root: str
-    numbers: Numbers
-    between: tuple[Node, ...] = ()
-
-
 def taken_apart(graph: Graph) -> Rewritten:
     """A graph of the same meaning, in which products of computed matrices have slices of images.
 
     Args:
         graph: the graph; it stays as it is, and is the result if it has no such products.
     """
-    if not any(_is_product(graph, node) for node in graph.nodes()):
+    heads = by_heads(graph)
+    return heads.then(partial(_by_matrices, kept=frozenset(heads.origins)))
+
+
+def _by_matrices(graph: Graph, kept: Container[str]) -> Rewritten:
+    """A graph whose products are those of single matrices, but for some nodes."""
+    nodes = [node for node in graph.nodes() if node.name not in kept]
+    if not any(is_product(graph, node) for node in nodes):
         return Rewritten(graph)
     work = _Work(graph.copy())
-    for node in graph.nodes():
+    for node in nodes:
         work.visit(node)
     work.join(graph)
     return work.finished()
-
-
-def _is_product(graph: Graph, node: Node) -> bool:
-    """Whether a node multiplies matrices that are both computed."""
-    return node.op == "batch_matmul" and not any(
-        graph.value(name or "").is_constant for name in node.inputs
-    )
-
-
-def _moved(node: Node, name: str, numbers: Numbers) -> Numbers:
-    """What a node that moves elements makes of their numbers, for one of its results."""
-    match node.attributes:
-        case ReshapeAttributes():
-            raise AssertionError("the shape of a result is that of its type")
-        case TransposeAttributes(perm):
-            return numbers.transpose(perm)
-        case SplitAttributes(axis, sizes):
-            ends = np.cumsum(sizes)[:-1].tolist()
-            return np.split(numbers, ends, axis)[node.outputs.index(name)]
-        case StridedSliceAttributes(begin, size, stride):
-            box = tuple(
-                np.arange(count) * step + first
-                for first, count, step in zip(begin, size, stride, strict=True)
-            )
-            return numbers[np.ix_(*box)]
-    raise AssertionError(f"{node.op} moves no elements")
 
 
 @dataclass
@@ -137,18 +103,10 @@ class _Work(Rewriter[Node]):
 
     def visit(self, node: Node) -> None:
         """Take a node apart if it is a product, or reads one."""
-        if _is_product(self.graph, node):
+        if is_product(self.graph, node):
             self._product(node)
-        elif node.op == "softmax" or self._of_elements(node):
+        elif node.op == "softmax" or is_of_elements(self.graph, node):
             self._each(node)
-
-    def _of_elements(self, node: Node) -> bool:
-        """Whether a node is a function of the single elements of its first operand."""
-        if not OPS[node.op].elementwise:
-            # Others may leave out operands.
-            return False
-        others = [self.graph.value(name or "") for name in node.inputs[1:]]
-        return all(value.is_constant and value.type.size == 1 for value in others)
 
     def _product(self, node: Node) -> None:
         attributes, after = node.attributes, self.graph.type(node.outputs[0])
@@ -222,39 +180,13 @@ class _Work(Rewriter[Node]):
 
     # --- operands ------------------------------------------------------------------------------
 
-    def _traces(self, name: str) -> list[_Trace]:
-        """Where a value comes from, step by step; the last one is the furthest."""
-        chain, reached = list[tuple[Node, str]](), [name]
-        while name not in self.stacks:
-            node = self.graph.producer(name)
-            if node is None or not (node.op in _MOVES or self._of_elements(node)):
-                break
-            chain.append((node, name))
-            name = node.inputs[0] or ""
-            reached.append(name)
-        found = []
-        for count, root in enumerate(reached):
-            type = self.graph.type(root)
-            if type.size > _MOST_ELEMENTS:
-                break
-            numbers, between = np.arange(type.size).reshape(type.shape), list[Node]()
-            for node, result in reversed(chain[:count]):
-                if node.op == "reshape":
-                    numbers = numbers.reshape(self.graph.type(result).shape)
-                elif node.op in _MOVES:
-                    numbers = _moved(node, result, numbers)
-                else:
-                    between.append(node)
-            found.append(_Trace(root, numbers, tuple(between)))
-        return found
-
     def _matrices(self, name: str, product: Node) -> _Matrices | None:
         """The matrices of an operand as parts of a value before it, the furthest possible.
 
         Returns:
             None if they cannot be sliced from an image, and may stay together.
         """
-        for trace in reversed(self._traces(name)):
+        for trace in reversed(traces(self.graph, name, self.stacks)):
             shape = trace.numbers.shape
             numbers = trace.numbers.reshape(-1, *shape[-2:])
             stack = self.stacks.get(trace.root)
@@ -346,7 +278,7 @@ class _Work(Rewriter[Node]):
         """
         for node in before.nodes():
             for name in node.outputs:
-                if node.op in _MOVES and self._is_needed(name):
+                if node.op in MOVES and self._is_needed(name):
                     self._as_image(name, node)
         for name, stack in self.stacks.items():
             if name in self.graph.outputs or self.graph.consumers(name):
@@ -355,7 +287,7 @@ class _Work(Rewriter[Node]):
     def _is_needed(self, name: str) -> bool:
         """Whether a value is read otherwise than to move its elements, or goes out."""
         readers = self.graph.consumers(name)
-        return name in self.graph.outputs or any(reader.op not in _MOVES for reader in readers)
+        return name in self.graph.outputs or any(reader.op not in MOVES for reader in readers)
 
     def _put(self, name: str, stack: _Matrices) -> None:
         """A stack as the value that it is, for those that need all of it."""
@@ -379,10 +311,10 @@ class _Work(Rewriter[Node]):
     def _as_image(self, name: str, node: Node) -> None:
         """An image of parts of another, or of matrices, in place of operators that move them."""
         whole = self.graph.type(name)
-        traces = self._traces(name)
-        if len(traces) < 3 or (name in self.graph.outputs and len(node.outputs) > 1):
+        found = traces(self.graph, name, self.stacks)
+        if len(found) < 3 or (name in self.graph.outputs and len(node.outputs) > 1):
             return
-        trace = traces[-1]
+        trace = found[-1]
         stack = self.stacks.get(trace.root)
         rows = None if stack is None else self.graph.type(stack.names[0]).shape[2]
         shape = _as_pixels(whole.shape, rows)
@@ -396,7 +328,7 @@ class _Work(Rewriter[Node]):
         if made is not None:
             self._replace(name, self._reshape(node.name, made, whole.shape))
 
-    def _channels(self, trace: _Trace, after: TensorType, node: Node) -> str | None:
+    def _channels(self, trace: Trace, after: TensorType, node: Node) -> str | None:
         """An image of runs of channels of another one of as many pixels."""
         before = self.graph.type(trace.root)
         if len(before.shape) != len(after.shape) or before.shape[:3] != after.shape[:3]:

@@ -1,20 +1,23 @@
 """Products of matrices: rows of an operand as pixels.
 
 A constant second matrix makes them a convolution of 1 x 1, a computed one a `MatrixProduct`.
+Products in windows of an image, of which tiles own whole ones, are one `WindowProduct`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, Shape, TransposeAttributes
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
@@ -27,12 +30,27 @@ from fitzroy.compiler.targets.edgetpu.lowerings.matrix_product import (
     MOST_SUMMANDS,
     MatrixProduct,
 )
+from fitzroy.compiler.targets.edgetpu.lowerings.window_product import WindowProduct
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, round_up
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import product_stage
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import as_positions, from_positions
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+from fitzroy.compiler.targets.edgetpu.reshaping.windows import (
+    divides_evenly,
+    grid_of,
+    has_whole_windows,
+    heads_divide_evenly,
+)
 
 MOST_MATRICES = 64
-"""Products of computed matrices that an operator is divided into."""
+"""Products of computed matrices that an operator is divided into, each with a gather of its own."""
+
+MOST_HEADS = 32
+"""Products in windows that an operator is divided into, one for each head of an attention."""
+
+_WINDOW_RANK = 3
+"""Axes of a product in windows: windows, pixels of each, and channels."""
 
 
 def multiplied_rows(
@@ -97,9 +115,25 @@ def _computed(call: Call) -> Iterator[Reject]:
     if nbytes > MOST_BYTES:
         what = f"copies a matrix of {nbytes} bytes to every tile, {MOST_BYTES} are possible"
         yield refused(call, what, "divide it by columns")
-    if count > MOST_MATRICES:
+    if count > MOST_MATRICES and not may_be_in_windows(call):
         what = f"has {count} matrices, {MOST_MATRICES} are possible"
         yield refused(call, what, "divide it by matrices")
+
+
+def may_be_in_windows(call: Call) -> bool:
+    """Whether a product is of pixels of windows, which all tiles own as many of.
+
+    Its matrices are those of windows and, within these, of heads.
+    """
+    after, left = call.result.type.shape, call.type(0).shape
+    heads = math.prod(after[1:-2])
+    return (
+        len(after) in (_WINDOW_RANK, _WINDOW_RANK + 1)
+        and (divides_evenly(after[0]) or heads_divide_evenly(after[0], heads))
+        and heads <= MOST_HEADS
+        and not call.attributes(BatchMatMulAttributes).adj_x
+        and after[-2] in (after[-1], left[-1])
+    )
 
 
 @legalizes("batch_matmul")
@@ -125,6 +159,8 @@ def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
 
 def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
     """Two matrices, or as many products of two as there are."""
+    if _in_windows(legalizer, call, attributes):
+        return
     if _count(call.result.type) != 1 or attributes.adj_x:
         _by_matrices(legalizer, call, attributes)
         return
@@ -146,10 +182,79 @@ def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes
     from_positions(legalizer, call.result, first, layer)
 
 
+def _in_windows(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> bool:
+    """Add a layer for products [windows,pixels,C] in windows; whether it is possible."""
+    after = call.result.type
+    operands = [call.operand(0), call.operand(1)]
+    shapes = {value.type.shape[:2] for value in operands}
+    if not may_be_in_windows(call) or shapes != {after.shape[:-1]}:
+        return False
+    grid = _grid(legalizer, operands, after.shape)
+    if grid is None:
+        if _count(after) <= MOST_MATRICES:
+            return False
+        grid = grid_of(after.shape[0], after.shape[1])
+    first, second = (_in_grid(legalizer, value, grid) for value in operands)
+    stage = product_stage(call.type(0), call.type(1), after)
+
+    def layer(result: str) -> WindowProduct:
+        return WindowProduct(
+            name=call.node.name,
+            reads=(first, second),
+            writes=result,
+            stage=stage,
+            columns=not attributes.adj_y,
+            pixels=after.shape[1],
+        )
+
+    from_positions(legalizer, call.result, first, layer)
+    return True
+
+
+def _grid(legalizer: Legalizer, values: Sequence[Value], after: Shape) -> tuple[int, int] | None:
+    """Rows and columns of the first operand that lies as an image of whole windows; None if none.
+
+    Args:
+        legalizer: the graph.
+        values: the operands.
+        after: shape of the result [windows,pixels,C].
+    """
+    for value in values:
+        parts = legalizer.parts(value.name)
+        shape = legalizer.type(parts[0]).shape
+        image = len(parts) == 1 and not is_vector(legalizer, parts[0])
+        if image and shape[-1] == value.type.shape[-1] and has_whole_windows(shape, *after[:2]):
+            return shape[1], shape[2]
+    return None
+
+
+def _in_grid(legalizer: Legalizer, value: Value, grid: tuple[int, int]) -> str:
+    """The place of a value as an image of some rows and columns.
+
+    Raises:
+        UnsupportedError: it is another one, and too large to be copied as a vector.
+    """
+    parts, shape = legalizer.parts(value.name), (1, *grid, value.type.shape[-1])
+    single = len(parts) == 1 and not is_vector(legalizer, parts[0])
+    if single and legalizer.type(parts[0]).shape == shape:
+        return parts[0]
+    return as_image_of(legalizer, as_vector(legalizer, value.name), shape, f"{value.name}.windows")
+
+
 def _by_matrices(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
-    """The products one by one; the result is a view of them."""
+    """The products one by one; the result is a view of them.
+
+    Raises:
+        UnsupportedError: there are too many, and they are not in windows of an image.
+    """
     rewriting, after = Rewriting.of(legalizer, call), call.result.type
     count = _count(after)
+    if count > MOST_MATRICES:
+        raise UnsupportedError(
+            f"{call.node.spelled} {call.node.name!r} has {count} matrices that are not windows of "
+            f"one image, {MOST_MATRICES} are possible",
+            hint="divide it by matrices",
+        )
     stacked = [
         rewriting.reshape(value.name, (1, count, *value.type.shape[-2:]))
         for value in (call.operand(0), call.operand(1))

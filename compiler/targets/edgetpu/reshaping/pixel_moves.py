@@ -23,6 +23,11 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import assemble, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+from fitzroy.compiler.targets.edgetpu.reshaping.windows import (
+    has_whole_rows,
+    has_whole_windows,
+    multiplied_together,
+)
 
 _MOST_BOXES = 64
 """Boxes that an image is made of."""
@@ -69,7 +74,7 @@ def moved_pixels(legalizer: Legalizer, call: Call) -> bool:
     movement = movement.transposed(call.attributes(TransposeAttributes).perm)
     options = [
         (len(boxes), abs(shape[1] - shape[2]), shape, boxes)
-        for shape in _shapes(movement, _read_as(legalizer.graph, call.result.name))
+        for shape in _shapes(movement, legalizer.graph, call.result.name)
         if (boxes := _boxes(movement, image, shape)) is not None
     ]
     if not options:
@@ -89,16 +94,40 @@ def moved_pixels(legalizer: Legalizer, call: Call) -> bool:
 
 
 def _read_as(graph: Graph, name: str) -> Shape:
-    """The shape in which a value is read: what its only reader makes of it, if that reshapes it."""
-    readers = graph.consumers(name)
-    while len(readers) == 1 and readers[0].op == "reshape" and name not in graph.outputs:
-        (name,) = readers[0].outputs
+    """The shape in which a value is read: what all its readers make of it, if they reshape it."""
+    shape = graph.type(name).shape
+    while name not in graph.outputs:
         readers = graph.consumers(name)
-    return graph.type(name).shape
+        shapes = {
+            graph.type(reader.outputs[0]).shape if reader.op == "reshape" else None
+            for reader in readers
+        }
+        (found, *others) = shapes or {None}
+        if others or found is None:
+            break
+        shape, name = found, readers[0].outputs[0]
+        if len(readers) > 1:
+            break
+    return shape
 
 
-def _shapes(movement: Movement, after: Shape) -> Iterator[Shape]:
-    """Shapes of images that the result may be: its own, or any whose channels are its last axis."""
+def _shapes(movement: Movement, graph: Graph, name: str) -> list[Shape]:
+    """Shapes of images that a result may be: its own, or any whose channels are its last axis.
+
+    Those of which tiles own whole windows are the only ones, if matrices are multiplied in windows,
+    or those that have windows in rows, if heads of these are windows.
+    """
+    read = _read_as(graph, name)
+    shapes = list(_images(movement, read))
+    count = multiplied_together(graph, read)
+    if not count:
+        return shapes
+    fits = has_whole_windows if count == read[0] else has_whole_rows
+    return [shape for shape in shapes if fits(shape, read[0], read[1])] or shapes
+
+
+def _images(movement: Movement, after: Shape) -> Iterator[Shape]:
+    """See `_shapes`."""
     if len(after) == IMAGE_RANK and after[0] == 1:
         yield after
         return
