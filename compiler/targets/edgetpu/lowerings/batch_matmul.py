@@ -205,6 +205,7 @@ def _in_windows(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttribu
             stage=stage,
             columns=not attributes.adj_y,
             pixels=after.shape[1],
+            summands=operands[0].type.shape[-1],
         )
 
     from_positions(legalizer, call.result, first, layer)

@@ -33,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Placed,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.tensor import TensorOp
 
 _MOST_COPIED = 24 << 10
@@ -69,17 +70,22 @@ class WindowProduct(Layer):
         stage: constants of the output stage.
         columns: whether pixels of the second operand are summed over, rather than its channels.
         pixels: of a window; they follow each other along a row.
+        summands: of an element.
     """
 
     stage: OutputStage
     columns: bool
     pixels: int
+    summands: int
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: a step for every four summands, for the lanes of a block of results."""
-        height, width = area
-        summands = -(-self.pixels // WORD) if self.columns else groups
-        return word_cycles((height, width), -(-groups * WORD // LANES), summands)
+        """Estimated cycles: a step for every four summands of a block of results.
+
+        The words of the second matrices are copied and packed before, in a phase each.
+        """
+        fours, blocks = -(-self.summands // WORD), -(-groups * WORD // LANES)
+        copied = groups if self.columns else fours
+        return word_cycles(area, 1, blocks * fours + copied) + 2 * BEAGLE.timing.phase
 
     def _second(self, tensors: Mapping[str, Placed]) -> Second:
         image = tensors[self.reads[1]]
