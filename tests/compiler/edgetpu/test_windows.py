@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -279,6 +280,74 @@ def test_windows_whose_scores_go_out_stay_as_they_are() -> None:
     graph = Windows((4, 4), (2, 2), 2, 4).graph()
     graph.outputs += [node.outputs[0] for node in graph.nodes() if node.op == "softmax"]
     assert by_heads(graph).graph is graph
+
+
+def _of_inputs(shapes: Sequence[Shape], rank: int = 4) -> Graph:
+    """Attention of inputs.
+
+    Args:
+        shapes: those of queries, keys and values [windows,pixels,heads,channels].
+        rank: axes of the probabilities; further ones come first.
+    """
+    writer = _Writer(Model(5))
+    model, graph = writer.model, writer.model.graph
+
+    def operand(name: str, shape: Shape) -> str:
+        windows, pixels, heads, depth = shape
+        x = graph.add_input(name, model.type((windows, pixels, heads * depth), 0.05))
+        apart = writer.moved(x, "reshape", ReshapeAttributes(shape), shape)
+        return writer.transposed(apart, (0, 2, 1, 3))
+
+    q, k, v = (operand(name, shape) for name, shape in zip("qkv", shapes, strict=True))
+    windows, pixels, heads, depth = np.max(shapes, 0).tolist()
+    own: Shape = (windows, heads, pixels, pixels)
+    product = BatchMatMulAttributes(False, True)
+    scores = graph.emit("batch_matmul", [q, k], model.type(own, 0.1), product)
+    own = (1,) * (rank - len(own)) + own
+    scores = writer.moved(scores, "reshape", ReshapeAttributes(own), own)
+    shares = graph.emit("softmax", [scores], model.type(own, 1 / 256), SoftmaxAttributes())
+    after = model.type((*own[:-1], depth), 0.1)
+    graph.outputs.append(graph.emit("batch_matmul", [shares, v], after, BatchMatMulAttributes()))
+    verify(graph)
+    return graph
+
+
+def test_rows_of_inputs_are_multiplied_by_heads() -> None:
+    graph = _of_inputs([(16, 4, 2, 4)] * 3)
+    assert by_heads(graph).graph is not graph
+
+
+@pytest.mark.parametrize("repeated", [(1, 4, 2, 4), (16, 4, 1, 4)])
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_matrices_that_windows_or_heads_share_stay_as_they_are(repeated: Shape, index: int) -> None:
+    shapes: list[Shape] = [(16, 4, 2, 4)] * 3
+    shapes[index] = repeated
+    graph = _of_inputs(shapes)
+    assert by_heads(graph).graph is graph
+    assert any("matrices" in reject.reason for (reject,) in refusals(graph).values())
+
+
+def test_results_of_more_axes_than_their_operands_stay_as_they_are() -> None:
+    graph = _of_inputs([(16, 4, 2, 4)] * 3, rank=5)
+    assert by_heads(graph).graph is graph
+    assert not refusals(graph)
+
+
+@pytest.mark.parametrize("windows", [Windows((4, 4), (2, 2), 2, 4), Windows((2, 2), (2, 2), 4, 4)])
+def test_constants_of_one_element_may_have_more_axes_than_heads(windows: Windows) -> None:
+    graph = windows.graph()
+    (places, factor) = (
+        next(node for node in graph.nodes() if node.op == op).inputs[1] for op in ("add", "mul")
+    )
+    for name in (str(places), str(factor)):
+        value = graph.value(name)
+        assert value.data is not None
+        data = value.data.reshape(-1)[:1].reshape(1, 1, 1, 1)
+        graph.set_value(replace(value, type=value.type.with_shape(data.shape), data=data))
+    apart = by_heads(graph).graph
+    assert apart is not graph
+    verify(apart)
+    _assert_exact(graph)
 
 
 @pytest.mark.parametrize("grid", [(1, 3), (2, 2)])

@@ -158,9 +158,12 @@ def _attention(graph: Graph, scores: Node) -> _Attention | None:
     assert isinstance(second, BatchMatMulAttributes)
     if second.adj_x or node.inputs[0] != name or node.inputs[1] == name:
         return None
-    query = _heads(graph, scores.inputs[0], swapped=first.adj_x)
-    key = _heads(graph, scores.inputs[1], swapped=not first.adj_y)
-    value = _heads(graph, node.inputs[1], swapped=second.adj_y)
+    rows = shape[:-1]
+    if graph.type(node.outputs[0]).shape[:-1] != rows:
+        return None
+    query = _heads(graph, scores.inputs[0], rows, swapped=first.adj_x)
+    key = _heads(graph, scores.inputs[1], rows, swapped=not first.adj_y)
+    value = _heads(graph, node.inputs[1], rows, swapped=second.adj_y)
     if query is None or key is None or value is None:
         return None
     if len(_groups(shape)) == 1 and None in (query.distance, key.distance, value.distance):
@@ -192,18 +195,19 @@ def _without_units(shape: Sequence[int]) -> list[int]:
     return [extent for extent in shape if extent > 1]
 
 
-def _heads(graph: Graph, name: str | None, *, swapped: bool) -> _Heads | None:
+def _heads(graph: Graph, name: str | None, rows: Shape, *, swapped: bool) -> _Heads | None:
     """The matrices of an operand as channels of pixels, of the furthest value possible.
 
     Args:
         graph: the graph.
         name: the operand.
+        rows: windows, heads and pixels, of each of which it has its own rows; none are repeated.
         swapped: whether rows of its matrices are channels.
     """
     for trace in reversed(traces(graph, name or "")):
         numbers = trace.numbers.swapaxes(-1, -2) if swapped else trace.numbers
         shape = graph.type(trace.root).shape
-        if len(numbers.shape) != IMAGE_RANK or not shape:
+        if numbers.shape[:-1] != rows or not shape:
             continue
         firsts = _firsts(numbers, shape)
         if firsts is not None:
@@ -323,7 +327,7 @@ class _Work(Rewriter[_Attention]):
             name = self._slice(origin, name, heads.firsts[0] - first, channels)
         for node in heads.between:
             own = self.graph.type(node.outputs[0]).with_shape(self.graph.type(name).shape)
-            inputs = [name, *node.inputs[1:]]
+            inputs = [name, *(self._scalar(one or "") for one in node.inputs[1:])]
             name = self.emit(node.name, node.op, inputs, own, node.attributes)
         return name
 
@@ -363,7 +367,7 @@ class _Work(Rewriter[_Attention]):
         """
         value = self.graph.value(name)
         if value.type.size == 1:
-            return name
+            return self._scalar(name)
         assert value.data is not None, "it is a constant"
         windows, rows, columns = own
         whole = np.broadcast_to(value.data, self.graph.type(node.outputs[0]).shape)
@@ -373,6 +377,14 @@ class _Work(Rewriter[_Attention]):
             data = data[:1]
         quantization = value.type.quantization
         return self.graph.add_constant(name, np.ascontiguousarray(data), quantization)
+
+    def _scalar(self, name: str) -> str:
+        """A constant of one element without axes, of which heads may have fewer."""
+        value = self.graph.value(name)
+        assert value.data is not None, "it is a constant"
+        if not value.type.rank:
+            return name
+        return self.graph.add_constant(name, value.data.reshape(()), value.type.quantization)
 
     # --- building ------------------------------------------------------------------------------
 
