@@ -357,6 +357,18 @@ def test_windows_that_tiles_cannot_share_evenly_stay_as_they_are(grid: tuple[int
     _assert_exact(graph)
 
 
+def test_functions_on_the_way_to_a_matrix_may_add_axes() -> None:
+    model = Model(3)
+    graph = model.graph
+    x, y = (graph.add_input(n, model.type(s, 0.05)) for n, s in (("x", (4, 8)), ("y", (1, 4, 8))))
+    factor = model.constant((1, 1, 1), 0.01)
+    x = graph.emit("mul", [x, factor], model.type((1, 4, 8), 0.05), ActivationAttributes())
+    x = _Writer(model).transposed(x, (0, 2, 1))
+    after = model.type((1, 4, 4), 0.1)
+    graph.outputs.append(graph.emit("batch_matmul", [y, x], after, BatchMatMulAttributes()))
+    _assert_exact(graph)
+
+
 def stacked(shape: Shape) -> Graph:
     """A product of stacked matrices with others."""
     model = Model(3)

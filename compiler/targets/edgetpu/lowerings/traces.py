@@ -72,6 +72,8 @@ def traces(graph: Graph, name: str, ends: Container[str] = ()) -> list[Trace]:
             if node.op in MOVES:
                 numbers = moved(graph, node, result, numbers)
             else:
+                # A constant may have more axes, of one element each.
+                numbers = numbers.reshape(graph.type(result).shape)
                 between.append(node)
         found.append(Trace(root, numbers, tuple(between)))
     return found
