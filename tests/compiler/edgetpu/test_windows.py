@@ -282,6 +282,22 @@ def test_windows_whose_scores_go_out_stay_as_they_are() -> None:
     assert by_heads(graph).graph is graph
 
 
+@pytest.mark.parametrize(
+    ("shape", "fits"),
+    [
+        ((16, 221, 2, 4), True),
+        ((16, 222, 2, 4), False),
+        # So many matrices could not be multiplied one by one.
+        ((80, 100, 2, 4), True),
+        # Channels take room, too.
+        ((16, 196, 4, 16), True),
+        ((16, 196, 4, 32), False),
+    ],
+)
+def test_windows_that_tiles_have_no_room_for_stay_as_they_are(shape: Shape, fits: bool) -> None:
+    assert bool(by_heads(_of_inputs([shape] * 3)).origins) is fits
+
+
 def _of_inputs(shapes: Sequence[Shape], rank: int = 4) -> Graph:
     """Attention of inputs.
 

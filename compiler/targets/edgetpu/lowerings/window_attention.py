@@ -32,7 +32,7 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.passes.axes.frames import is_plain
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK
-from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import MOST_HEADS
+from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import MOST_HEADS, MOST_MATRICES
 from fitzroy.compiler.targets.edgetpu.lowerings.traces import (
     MOVES,
     Numbers,
@@ -48,6 +48,15 @@ from fitzroy.compiler.targets.edgetpu.reshaping.windows import (
 _MOST_TOGETHER = 3 << 17
 """Scores of all windows and heads, an eighth of what all tiles hold, up to which heads are computed
 together: scores, exponentials and results of more do not fit at the same time."""
+
+_MOST_OF_HEAD = 3 << 18
+"""Scores of a head in all windows, a quarter of what all tiles hold, up to which these are computed
+together if single matrices can be multiplied instead: exponentials and what they are made of need
+as much each."""
+
+_MOST_AT_ONCE = 3 << 20
+"""Bytes of these, of what heads are channels of, of the results and of the image that these are
+added to: what all tiles hold."""
 
 _BY_HEADS = (0, 2, 1, 3)
 """The order of axes between [windows,heads,pixels,channels] and [windows,pixels,heads,channels]."""
@@ -168,7 +177,20 @@ def _attention(graph: Graph, scores: Node) -> _Attention | None:
         return None
     if len(_groups(shape)) == 1 and None in (query.distance, key.distance, value.distance):
         return None
-    return _Attention(scores, tuple(functions), node, query, key, value)
+    found = _Attention(scores, tuple(functions), node, query, key, value)
+    return found if _has_room(graph, found) else None
+
+
+def _has_room(graph: Graph, item: _Attention) -> bool:
+    """Whether tiles have room for an attention by heads, or cannot compute it otherwise."""
+    shape = graph.type(item.scores.outputs[0]).shape
+    if math.prod(shape[:-2]) > MOST_MATRICES:
+        return True
+    scores = math.prod(shape) // len(_groups(shape))
+    roots = sorted({item.query.root, item.key.root, item.value.root})
+    read = sum(graph.type(root).size for root in roots)
+    written = graph.type(item.mixed.outputs[0]).size
+    return scores <= _MOST_OF_HEAD and 3 * scores + read + 2 * written <= _MOST_AT_ONCE
 
 
 def _goes_by_heads(graph: Graph, node: Node, name: str, shape: Shape) -> bool:
