@@ -125,7 +125,7 @@ def _estimates(models: Sequence[Json]) -> str:
         for kind, some in sorted(kinds.items())
     ]
     shares = [
-        f"{close:,} of {count:,} ({100 * close / count:.0f} %)"
+        f"{close:,} of {count:,} ({100 * close / count:.1f} %)"
         for some in (rows, [row for row in rows if row[0] != _REPEATED])
         for count, close in [[sum(row[column] for row in some) for column in (1, 2)]]
     ]
