@@ -68,11 +68,13 @@ def multiplied_together(graph: Graph, shape: Shape) -> int:
     if len(shape) != _PRODUCT_RANK or shape[0] == 1:
         return 0
     windows, pixels, _ = shape
-    found = set[int]()
-    for name in graph.values:
-        after, node = graph.type(name).shape, graph.producer(name)
-        products = node is not None and node.op == "batch_matmul"
-        if products and len(after) == _PRODUCT_RANK and after[1:] == (pixels, pixels):
-            found.add(after[0])
+    products = [
+        graph.type(node.outputs[0]).shape for node in graph.nodes() if node.op == "batch_matmul"
+    ]
+    found = {
+        after[0]
+        for after in products
+        if len(after) == _PRODUCT_RANK and after[1:] == (pixels, pixels)
+    }
     counts = [count for count in found if count % windows == 0 and divides_evenly(count)]
     return min(counts, default=0)
