@@ -83,7 +83,7 @@ def test_every_weight_of_a_network_has_a_new_place(tmp_path: Path) -> None:
     check_same_programs(data, compile_edgetpu(new).data)
     (package,) = report.packages
     # Weights may come in two parts, one for each channel of the ring.
-    assert len(package.operands) == 42
+    assert len(package.operands) == 46
     assert len({operand.operator.replace("/beside", "") for operand in package.operands}) == 28
     assert all(operand.changed for operand in package.operands)
     assert all("conv_2d '" in operand.operator for operand in package.operands)

@@ -76,16 +76,16 @@ _NOVEL: dict[Hashable, int] = {}
 
 
 class Staging(Enum):
-    """How weights are staged.
+    """How weights are staged; ways that come to the same are called by the first.
 
     Attributes:
-        MANY: in as many slots as hide the latency of chunks.
         PAIR: in two slots in turn, or in one for each chunk, as in published programs.
+        MANY: in as many slots as hide the latency of chunks.
         WHOLE: all input channels of a block at a time, so that sums stay in accumulators.
     """
 
-    MANY = auto()
     PAIR = auto()
+    MANY = auto()
     WHOLE = auto()
 
 
