@@ -877,6 +877,14 @@ def differences(graph: Graph, package: PackageFile, seed: int) -> str:
     return "; ".join(found)
 
 
+def assert_exact(graph: Graph, seed: int = 1) -> None:
+    """Assert that a graph's program gives the bytes of the reference, and that nothing is wrong."""
+    verify(graph)
+    package = program(graph)
+    assert not differences(graph, package, seed)
+    assert not findings(package)
+
+
 def findings(package: PackageFile, *, envelope: bool = False) -> tuple[Finding, ...]:
     """What is wrong with a package's main program.
 

@@ -12,6 +12,9 @@ from fitzroy.cli.files import check_directory, directories, write_files
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Sample
 
+_SUFFIXES = (".npy", ".npz", ".bin")
+"""Suffixes of the files that outputs of several inferences are written to."""
+
 
 def refuse_for_many(chosen: Sequence[Sample], options: Mapping[str, object]) -> None:
     """Refuse options that are about one inference.
@@ -52,10 +55,6 @@ def check_folder(target: Path | None, chosen: Sequence[Sample]) -> None:
                 where=os.fspath(path),
                 hint="name another folder: -o outputs/",
             )
-
-
-_SUFFIXES = (".npy", ".npz", ".bin")
-"""Of files that outputs of several inferences go to."""
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.compiler.edgetpu_models import differences, findings, program
+from tests.compiler.edgetpu_models import assert_exact
 from tests.compiler.test_axis_orders import Tokens, attention_of_patches
 
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized
 
@@ -18,13 +17,6 @@ Shape = tuple[int, ...]
 
 def _kinds(graph: Graph) -> Counter[str]:
     return Counter(layer.kind for layer in legalized(graph).layers)
-
-
-def _assert_exact(graph: Graph) -> None:
-    verify(graph)
-    package = program(graph)
-    assert not differences(graph, package, 1)
-    assert not findings(package)
 
 
 def _moved(image: Shape, divided: Shape, perm: Shape, result: Shape) -> Graph:
@@ -58,7 +50,7 @@ def test_pixels_move_as_boxes(image: Shape, divided: Shape, perm: Shape, result:
     found = _kinds(graph)
     assert found["assembly"] == 1
     assert not found["elements"]
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +67,7 @@ def test_other_elements_move_alone(
 ) -> None:
     graph = _moved(image, divided, perm, result)
     assert not _kinds(graph)["assembly"]
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def test_attention_of_patches_reads_parts_of_the_image() -> None:
@@ -84,7 +76,7 @@ def test_attention_of_patches_reads_parts_of_the_image() -> None:
     found = _kinds(graph)
     assert not found["elements"]
     assert not found["to image"]
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def test_pixels_move_to_the_shape_in_which_several_operators_read_them() -> None:
@@ -97,4 +89,4 @@ def test_pixels_move_to_the_shape_in_which_several_operators_read_them() -> None
     found = _kinds(graph)
     assert not found["to vector"]
     assert not found["to image"]
-    _assert_exact(graph)
+    assert_exact(graph)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import Model, differences, findings, program, random_inputs
+from tests.compiler.edgetpu_models import Model, assert_exact, random_inputs
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Attributes, Graph
@@ -208,13 +208,6 @@ class _Writer:
         return graph.emit("batch_matmul", [shares, v], mixed, BatchMatMulAttributes())
 
 
-def _assert_exact(graph: Graph, seed: int = 1) -> None:
-    verify(graph)
-    package = program(graph)
-    assert not differences(graph, package, seed)
-    assert not findings(package)
-
-
 @pytest.mark.parametrize(
     "windows",
     [
@@ -252,7 +245,7 @@ def test_windows_are_multiplied_on_their_tiles(windows: Windows) -> None:
     # Pixels move as boxes, and nothing becomes a vector on the way.
     assert not layers["to vector"]
     assert not layers["elements"]
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 @pytest.mark.parametrize("copied", [1, 32, 64])
@@ -261,7 +254,7 @@ def test_windows_are_multiplied_in_passes(monkeypatch: pytest.MonkeyPatch, copie
     windows = Windows((12, 8), (2, 2), 2, 4)
     monkeypatch.setattr(window_product, "_MOST_COPIED", copied)
     graph = windows.graph()
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def test_results_of_windows_that_others_read_are_made_too() -> None:
@@ -273,7 +266,7 @@ def test_results_of_windows_that_others_read_are_made_too() -> None:
     wanted, got = evaluate(graph, inputs), evaluate(found, inputs)
     for name in graph.outputs:
         assert np.array_equal(got[name], wanted[name])
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def test_windows_whose_scores_go_out_stay_as_they_are() -> None:
@@ -363,14 +356,14 @@ def test_constants_of_one_element_may_have_more_axes_than_heads(windows: Windows
     apart = by_heads(graph).graph
     assert apart is not graph
     verify(apart)
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 @pytest.mark.parametrize("grid", [(1, 3), (2, 2)])
 def test_windows_that_tiles_cannot_share_evenly_stay_as_they_are(grid: tuple[int, int]) -> None:
     graph = Windows(grid, (2, 2), 2, 4).graph()
     assert by_heads(graph).graph is graph
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def test_functions_on_the_way_to_a_matrix_may_add_axes() -> None:
@@ -382,7 +375,7 @@ def test_functions_on_the_way_to_a_matrix_may_add_axes() -> None:
     x = _Writer(model).transposed(x, (0, 2, 1))
     after = model.type((1, 4, 4), 0.1)
     graph.outputs.append(graph.emit("batch_matmul", [y, x], after, BatchMatMulAttributes()))
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def stacked(shape: Shape) -> Graph:
@@ -400,7 +393,7 @@ def test_many_matrices_become_windows() -> None:
     layers = Counter(layer.kind for layer in legalized(graph).layers)
     assert layers["window product"] == 1
     assert not layers["matrix product"]
-    _assert_exact(graph)
+    assert_exact(graph)
 
 
 def test_many_matrices_of_heads_are_refused() -> None:

@@ -37,13 +37,8 @@ from fitzroy.compiler.targets.edgetpu.lowerings.traces import (
     is_product,
     traces,
 )
-from fitzroy.compiler.targets.edgetpu.lowerings.window_attention import by_heads
+from fitzroy.compiler.targets.edgetpu.lowerings.window_attention import MOST_TOGETHER, by_heads
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
-
-_MOST_TOGETHER = 3 << 17
-"""Elements of an operand or a result, an eighth of what all tiles hold, up to which matrices that
-cannot be sliced from an image stay together: scores, exponentials and results of larger ones do not
-fit at the same time."""
 
 _MOST_AT_ONCE = 3 << 16
 """Elements of all matrices together up to which functions are computed for all of them at once. One
@@ -199,7 +194,7 @@ class _Work(Rewriter[Node]):
                 names = [self._applied(trace.between, one, product) for one in found.names]
                 return replace(found, names=tuple(names))
         sizes = [self.graph.type(str(one)).size for one in (*product.inputs, *product.outputs)]
-        return self._of_value(name, product) if max(sizes) > _MOST_TOGETHER else None
+        return self._of_value(name, product) if max(sizes) > MOST_TOGETHER else None
 
     def _of_value(self, name: str, product: Node) -> _Matrices:
         """Matrices as rows of the value that has them, each spread over a grid of tiles."""

@@ -76,7 +76,7 @@ _NOVEL: dict[Hashable, int] = {}
 
 
 class Staging(Enum):
-    """How weights are staged; ways that come to the same are called by the first.
+    """How weights are staged. If two ways give the same blocking, it goes by the first of them.
 
     Attributes:
         PAIR: in two slots in turn, or in one for each chunk, as in published programs.

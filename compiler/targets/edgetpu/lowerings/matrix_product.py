@@ -181,8 +181,7 @@ class MatrixProduct(Layer):
         builder = context.builder
         blocks = range(first, min(first + second.at_once, second.blocks))
         base = builder.staging - second.at_once * second.groups
-        mask = sum(1 << tile for tile in tiles)
-        builder.emit_all(packed(second, context.scratch, blocks, base, mask))
+        builder.emit_all(packed(second, context.scratch, blocks, base, mask_of(tiles)))
         builder.barrier()
         for some in second.alike(first, blocks.stop):
             row = base + (some[0] - first) * second.groups

@@ -45,9 +45,10 @@ from fitzroy.compiler.targets.edgetpu.reshaping.windows import (
     heads_divide_evenly,
 )
 
-_MOST_TOGETHER = 3 << 17
-"""Scores of all windows and heads, an eighth of what all tiles hold, up to which heads are computed
-together: scores, exponentials and results of more do not fit at the same time."""
+MOST_TOGETHER = 3 << 17
+"""Elements of the scores, the operands or the results of an attention up to which all its matrices
+are computed together: an eighth of what all tiles hold. Scores, exponentials and results of more do
+not fit at the same time."""
 
 _MOST_OF_HEAD = 3 << 18
 """Scores of a head in all windows, a quarter of what all tiles hold, up to which these are computed
@@ -144,7 +145,7 @@ def _groups(shape: Shape) -> list[range]:
     windows, heads, _, _ = shape
     if divides_evenly(windows):
         return [range(head, head + 1) for head in range(heads)]
-    together = heads_divide_evenly(windows, heads) and math.prod(shape) <= _MOST_TOGETHER
+    together = heads_divide_evenly(windows, heads) and math.prod(shape) <= MOST_TOGETHER
     return [range(heads)] if together else []
 
 

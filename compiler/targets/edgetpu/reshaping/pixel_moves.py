@@ -127,7 +127,7 @@ def _shapes(movement: Movement, graph: Graph, name: str) -> list[Shape]:
 
 
 def _images(movement: Movement, after: Shape) -> Iterator[Shape]:
-    """See `_shapes`."""
+    """Shapes of images of a result: its own if it is one, or any with its last axis as channels."""
     if len(after) == IMAGE_RANK and after[0] == 1:
         yield after
         return

@@ -45,8 +45,8 @@ def grid_of(windows: int, pixels: int) -> tuple[int, int]:
 def has_whole_windows(shape: Sequence[int], windows: int, pixels: int) -> bool:
     """Whether tiles own whole windows of an image [1,H,W,C] that is nothing else."""
     _, height, width, _ = shape
-    whole = height * width == windows * pixels
-    return whole and height % ROWS == 0 and width % (COLUMNS * pixels) == 0
+    even = height % ROWS == 0 and width % (COLUMNS * pixels) == 0
+    return even and has_whole_rows(shape, windows, pixels)
 
 
 def has_whole_rows(shape: Sequence[int], windows: int, pixels: int) -> bool:
