@@ -302,12 +302,31 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
         return replayed_device(rest, options)
     if spec == "auto":
         return _automatic(options)
-    if kind in ("pci", "pcie", "apex"):
-        raise refuse_pcie(spec)
-    raise UsageError(
-        f"no device {spec[:80]!r}",
-        hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE; see fitzroy devices",
-    )
+    check_name(spec)
+    raise refuse_pcie(spec)
+
+
+_PCIE = ("pci", "pcie", "apex")
+"""What a module on PCIe may be called, none of which is a device here."""
+
+
+def check_name(spec: str, others: Sequence[str] = ()) -> None:
+    """Refuse a name that is not in the table above.
+
+    Args:
+        spec: the name.
+        others: names of more devices that its error lists.
+
+    Raises:
+        UsageError: no such name.
+    """
+    kind, _, rest = spec.partition(":")
+    known = spec in ("auto", "sim", "sim:direct") or kind == "usb" or (kind == "replay" and rest)
+    if not known and kind not in _PCIE:
+        names = ("auto", "sim", "sim:direct", "usb", "usb:PATH", "replay:FILE", *others)
+        raise UsageError(
+            f"no device {spec[:80]!r}", hint=f"known are {', '.join(names)}; see fitzroy devices"
+        )
 
 
 def is_accelerator(spec: str) -> bool:

@@ -85,7 +85,8 @@ class SimulatedDevice:
         steps: int = STEP_BUDGET,
         images: int = 1,
     ) -> None:
-        budget.demand(images * _IMAGE_BYTES, f"the memories of the chip for {images} images")
+        several = f" for {images} images" if images > 1 else ""
+        budget.demand(images * _IMAGE_BYTES, f"the memories of the chip{several}")
         self._steps, self._latitude, self._images = steps, latitude, images
         self._seed = seed
         self.machine = self._powered()

@@ -129,12 +129,31 @@ def test_a_simulated_device_is_predicted_without_an_inference(
     assert "predicted at clock max" in told.out
     assert "measured" not in told.out
     assert "does not depend on inputs" in told.err
-    for option in (("--prove", 2), ("--record", "s.jsonl")):
+    for option in (
+        ("--prove", 2),
+        ("--record", "s.jsonl"),
+        ("--firmware", "f"),
+        ("--timeout", 2),
+    ):
         result = fitzroy("bench", compiled, "--device", "sim", *option)
         assert result.code == 2
         assert f"{option[0]} is for inferences" in result.err
         assert "add --simulation" in result.err
     assert not Path("s.jsonl").exists()
+
+
+def test_a_twin_is_measured_as_a_simulation(fitzroy: Run, compiled: Path, digits: Path) -> None:
+    twin = f"twin:{digits}"
+    found = fitzroy("bench", compiled, "--device", twin, "--simulation", "--runs", 2, "--json")
+    assert found.code == 0, found.err
+    assert (found.json["runs"], found.json["transfers"]) == (2, None)
+
+
+def test_unknown_devices_are_refused_without_an_inference(fitzroy: Run, compiled: Path) -> None:
+    result = fitzroy("bench", compiled, "--device", "tpu")
+    assert result.code == 2
+    assert "no device 'tpu'" in result.err
+    assert "twin:MODEL" in result.err
 
 
 def test_tables(fitzroy: Run, compiled: Path, images: list[Path]) -> None:

@@ -357,3 +357,17 @@ def test_models_of_others_are_compared(
     other = fitzroy("quantize", "--compare", model, "d.ir", "--data", pictures)
     assert other.code == 2
     assert "different outputs" in other.err
+
+
+@pytest.mark.parametrize("option", ["--mixed-outputs", "--output-type"])
+def test_objects_take_no_options_of_outputs(fitzroy: Run, tmp_path: Path, option: str) -> None:
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(write_model(export_model(detectors.dfl())))
+    np.save("x.npy", np.zeros((1, detectors.SIDE, detectors.SIDE, 3), np.float32))
+    value = "keep" if option == "--mixed-outputs" else "uint8"
+    for verb in ("quantize", "compile"):
+        words = (verb, path, "--calibrate", "x.npy", option, value, "--effort", "fast")
+        refused = fitzroy(*words, "--detections")
+        assert refused.code == 2
+        assert f"{option} does not go with --detections" in refused.err
+        assert fitzroy(*words, "--detections", "--form", "yolo").code == 0

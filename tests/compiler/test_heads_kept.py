@@ -325,3 +325,9 @@ def test_integers_are_no_boxes() -> None:
     ]
     with pytest.raises(UnsupportedError, match="no head of a detector"):
         listed_with_defaults(graph)
+
+
+@pytest.mark.parametrize("form", HeadForm)
+def test_anchors_beside_those_of_the_model_are_refused(form: HeadForm) -> None:
+    with pytest.raises(UnsupportedError, match="do not contain theirs, and 'found' has some"):
+        with_detections(ending(PLAIN), HeadOptions(detections=True, form=form, anchors="blaze"))

@@ -45,6 +45,14 @@ def test_figures_side_by_side() -> None:
     assert [item.name for item in comparison.regressions(10)] == ["streamed_bytes"]
 
 
+def test_figures_that_were_zero_have_no_percentage() -> None:
+    old, new = (model(name, {"streamed_bytes": size}) for name, size in (("a", 0), ("b", 4096)))
+    (item,) = compared(old, new).figures
+    assert tables.change(item) == "was 0"
+    assert tables.worse(item) == "from 0 B to 4,096 B"
+    assert "got worse from 0 B to 4,096 B" in tables.markdown(compared(old, new), [item], 5)
+
+
 def test_more_may_be_better() -> None:
     names = ("mapped_operators", accuracy("images top-1"))
     old, new = (dict.fromkeys(names, value) for value in (4.0, 3.0))

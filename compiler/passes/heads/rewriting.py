@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detection import DetectionPostProcess
@@ -60,6 +61,12 @@ class ListDetections(HeadOptions, Pass):
                 made of.
         """
         node = post_processing_of(graph)
+        if node is not None and self.anchors is not None:
+            raise UnsupportedError(
+                f"--anchors is for models that do not contain theirs, and {node.name!r} has some",
+                where=graph.name,
+                hint="leave it out",
+            )
         if node is not None and self._keeps(graph, node):
             graph.outputs = self._kept(graph, node)
             graph.prune()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fitzroy.measurement.bench import Latencies, Measurement, Traffic
 
 _RUNS = 20
-_WITHOUT_USB = ("sim:direct", "replay")
+_WITHOUT_USB = ("sim:direct", "replay", "twin")
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ def bench(
     chip.
     """
     from fitzroy.driver.runtime.devices import is_accelerator
+    from fitzroy.execution.devices import check_name
 
     terminal = printed.terminal
     speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
@@ -105,6 +106,7 @@ def bench(
         bench_pipeline(terminal, file, chosen, speed, how.runs if measured else None)
         return
     name = device.name or "auto"
+    check_name(name)
     measures = how.simulation or name.startswith("replay") or is_accelerator(name)
     document: dict[str, Any] = {"file": file}
     if measures:
@@ -128,7 +130,13 @@ def _refuse_unmeasured(device: DeviceChoice) -> None:
     Raises:
         UsageError: one is given.
     """
-    for option, value in (("--record", device.record), ("--prove", device.prove)):
+    given = {
+        "--record": device.record,
+        "--firmware": device.firmware,
+        "--timeout": device.timeout,
+        "--prove": device.prove,
+    }
+    for option, value in given.items():
         if value is not None:
             raise UsageError(
                 f"{option} is for inferences, and a simulated device is only predicted",

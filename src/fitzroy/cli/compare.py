@@ -184,7 +184,9 @@ def compare(
 
 def _judged(found: Comparison, worse: Sequence[Change], allowed: Allowed) -> MismatchError | None:
     """The error for what changed beyond its limit; None if nothing did."""
-    texts = [f"{item.kind.title} by {item.regression:.1f} %" for item in worse]
+    from fitzroy.testing import tables
+
+    texts = [f"{item.kind.title} {tables.worse(item)}" for item in worse]
     if texts:
         return MismatchError(
             f"worse than before: {', '.join(texts)}",

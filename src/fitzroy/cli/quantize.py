@@ -25,7 +25,7 @@ from fitzroy.cli.help import Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Terminal, count, size
-from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadForm, HeadOptions
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
@@ -145,6 +145,27 @@ def _refuse_with_compare(options: Quantization, heads: HeadOptions) -> None:
             )
 
 
+_OF_OUTPUTS = {"output-type", "mixed-outputs"}
+"""Options of outputs, which are float32 where they are objects."""
+
+
+def _refuse_with_objects(options: Quantization, heads: HeadOptions) -> None:
+    """Refuse options of outputs where objects take the place of the outputs.
+
+    Raises:
+        UsageError: one is given.
+    """
+    if not heads.detections or heads.form is HeadForm.YOLO:
+        return
+    for name in given(options):
+        if name in _OF_OUTPUTS:
+            raise UsageError(
+                f"--{name} does not go with --detections",
+                reason="objects are float32",
+                hint="leave it out, or ask for outputs before decoding: --form yolo",
+            )
+
+
 def _quantize(
     terminal: Terminal,
     model: str,
@@ -261,6 +282,7 @@ def quantized_model(
         heads: what a detector is to give.
 
     Raises:
+        UsageError: options contradict each other.
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     import fitzroy
@@ -276,6 +298,7 @@ def quantized_model(
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
+    _refuse_with_objects(options, heads)
     graph = fitzroy.load(model, how)
     demand_float(graph)
     graph = with_detections(graph, heads)

@@ -37,6 +37,7 @@ def open_device(
     """
     if prove:
         return ProvenDevice(open_device(spec, options), devices.DirectSimulator(), prove)
+    check_name(spec)
     kind, _, rest = spec.partition(":")
     if kind != TWIN:
         return devices.open_device(spec, options)
@@ -48,3 +49,13 @@ def open_device(
     if options is not None and options.record is not None:
         raise UsageError("a twin has no USB to record", hint="use the device sim, or usb")
     return twin(rest)
+
+
+def check_name(spec: str) -> None:
+    """Refuse a name that is not in the table above.
+
+    Raises:
+        UsageError: no such name.
+    """
+    if spec.partition(":")[0] != TWIN:
+        devices.check_name(spec, (f"{TWIN}:MODEL",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 from fitzroy.testing.comparison import Change, Comparison
@@ -78,7 +79,14 @@ def change(item: Change) -> str:
     percent = item.percent
     if percent is None or item.same:
         return "same"
-    return f"{percent:+.1f} %"
+    return f"{percent:+.1f} %" if isfinite(percent) else "was 0"
+
+
+def worse(item: Change) -> str:
+    """By how much a figure got worse, for people."""
+    if isfinite(item.regression):
+        return f"by {item.regression:.1f} %"
+    return f"from {value(item, item.old)} to {value(item, item.new)}"
 
 
 def shown(found: Comparison) -> tuple[Change, ...]:
@@ -147,7 +155,7 @@ def _verdict(regressions: Sequence[Change], most: float) -> Iterator[str]:
     if not regressions:
         yield f"No figure got worse by more than {most:g} %."
     for item in regressions:
-        yield f"**{_plain(item.kind.title)} got worse by {item.regression:.1f} %**, "
+        yield f"**{_plain(item.kind.title)} got worse {worse(item)}**, "
         yield f"at most {most:g} % are allowed."
 
 
