@@ -15,7 +15,7 @@ import numpy.typing as npt
 import fitzroy
 from benchmarks.detections import JUDGING, model, splits
 from benchmarks.support import write_results
-from fitzroy.base.types import DType
+from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.objects import ranges_of_objects
@@ -133,13 +133,15 @@ def with_weights(result: Quantized) -> Graph:
 
 def with_activations(result: Quantized) -> Graph:
     """The float32 graph with activations rounded to what the quantized one can store."""
-    graph, quantized = result.source.copy(), result.graph
+    graph, scheme = result.source.copy(), result.scheme
     for name in [*graph.inputs, *(x for node in graph.nodes() for x in node.outputs)]:
-        if name not in quantized.values or not quantized.type(name).is_quantized:
+        # Values of the quantized graph may have names of others here.
+        if name not in scheme.quantizations:
             continue
         real = graph.type(name)
         readers = graph.consumers(name)
-        stored = graph.emit("quantize", [name], quantized.type(name))
+        type = TensorType(real.shape, DType.INT8, scheme.raw(name))
+        stored = graph.emit("quantize", [name], type)
         rounded = graph.emit("dequantize", [stored], real)
         for reader in readers:
             inputs = tuple(rounded if x == name else x for x in reader.inputs)

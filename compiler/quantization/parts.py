@@ -187,12 +187,11 @@ def _convolution(graph: Graph, product: Node) -> Node | None:
 
 
 def _readers(graph: Graph, name: str) -> list[Node]:
-    """What reads a value, or the same with a border."""
+    """What reads a value, or the same with a border of zeros."""
     found = []
     for node in graph.consumers(name):
-        padded = isinstance(node.attributes, PadAttributes) and not (
-            node.attributes.before[-1] or node.attributes.after[-1]
-        )
+        a = node.attributes
+        padded = isinstance(a, PadAttributes) and not (a.before[-1] or a.after[-1] or a.value)
         found += _readers(graph, node.outputs[0]) if padded else [node]
     return found
 

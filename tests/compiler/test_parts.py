@@ -31,7 +31,7 @@ def image(seed: int) -> Floats:
     return found
 
 
-def network(*, padded: bool = False, added: bool = False) -> tuple[Graph, str]:
+def network(*, padded: bool = False, added: bool = False, border: float = 0.0) -> tuple[Graph, str]:
     """Two convolutions with a SiLU in between whose largest elements are far out; and its name."""
     m = detectors.Maker()
     bright = m.layer(m.binary("mul", m.image, 60), 8)
@@ -40,7 +40,7 @@ def network(*, padded: bool = False, added: bool = False) -> tuple[Graph, str]:
     if padded:
         _, height, width, depth = m.shape(name)
         shape = (1, height + 2, width + 2, depth)
-        read = m.emit("pad", [name], shape, PadAttributes((0, 1, 1, 0), (0, 1, 1, 0)))
+        read = m.emit("pad", [name], shape, PadAttributes((0, 1, 1, 0), (0, 1, 1, 0), border))
     result = m.layer(read, 4)
     if added:
         result = m.binary("add", result, m.layer(m.binary("mul", name, 2), 4))
@@ -106,6 +106,8 @@ def test_what_is_taken_apart() -> None:
     assert not outliers(graph, known, 1)
     assert not outliers(graph, known, 4, {name})
     other, _ = network(added=True)
+    assert not outliers(other, collect(other, samples()), 4)
+    other, _ = network(padded=True, border=1.0)
     assert not outliers(other, collect(other, samples()), 4)
     dim = {key: found.divided(np.full(1, 100, np.float32)) for key, found in known.items()}
     assert not outliers(graph, dim, 4)
