@@ -190,6 +190,13 @@ def test_windows_are_filled_while_blocks_are_computed() -> None:
     compare(graph)
 
 
+def test_what_happens_once_is_waited_for_inside_of_eight_loops() -> None:
+    """The convolution takes all loops of an instruction, so that no level is outside of them."""
+    graph = chain(I8, (32, 32, 8))
+    grow(graph, "conv_2d", 16, (3, 3), dilation=(2, 2))
+    compare(graph)
+
+
 def test_rows_go_through_tiles_that_need_none() -> None:
     graph = chain(U8, (8, 8, 8))
     grow(graph, "conv_2d", 72, (3, 3))

@@ -33,6 +33,10 @@ WHOLE = ""
 """Instead of the name of an axis: something that happens once."""
 
 
+_TOP = 7
+"""The highest level of a loop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What an engine waits for before each iteration of an axis.
@@ -52,7 +56,13 @@ class Condition:
     side: Side = Side.READ
 
     def at(self, level: int) -> Watcher:
-        """The condition in an instruction, where the axis has some level."""
+        """The condition in an instruction, where the axis has some level.
+
+        Where loops have all levels, none is left for what happens once: that is waited for before
+        each iteration of the outermost loop, and counts do not fall.
+        """
+        if level > _TOP:
+            return Watcher(self.flag, _TOP, self.first, side=self.side)
         return Watcher(self.flag, level, self.first, self.step, side=self.side)
 
 
