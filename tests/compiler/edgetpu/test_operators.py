@@ -570,6 +570,21 @@ def test_rows_are_multiplied(shape: tuple[int, ...], channels: int) -> None:
         assert_right(finished(model, matmul), (1,))
 
 
+@pytest.mark.parametrize(
+    ("shape", "channels"), [((24, 5), 3), ((2, 9, 7), 8), ((1, 4, 1), 6), ((1, 2, 3, 10, 12), 20)]
+)
+@pytest.mark.parametrize("adj_y", [False, True])
+def test_columns_are_multiplied(shape: tuple[int, ...], channels: int, adj_y: bool) -> None:
+    """The transposed matrices of an operand times one that is known."""
+    *counts, depth, rows = shape
+    model = Model(3)
+    x = model.graph.add_input("x", model.type(shape, 0.05))
+    w = model.constant((channels, depth) if adj_y else (depth, channels), 1 / 900)
+    type = model.type((*counts, rows, channels), model.unit(x) * math.sqrt(depth) / 12)
+    attributes = BatchMatMulAttributes(True, adj_y)
+    assert_right(finished(model, model.emit("batch_matmul", [x, w], type, attributes)), (1,))
+
+
 def test_a_filter_of_a_whole_image_has_one_row() -> None:
     model = Model(6)
     x = model.graph.add_input("x", model.type((1, 9, 4, 1), 0.05))

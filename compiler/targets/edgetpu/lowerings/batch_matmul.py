@@ -79,7 +79,7 @@ def multiplied_rows(
 @requires("batch_matmul")
 def _matrices(call: Call) -> Iterator[Reject]:
     """The second operand is one matrix that is known, or there is a computed one for each first."""
-    attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
+    right = call.operand(1)
     for value in (call.operand(0), right):
         if value.is_constant and not value.type.is_eight_bit:
             yield refused(call, f"with {value.type}, not quantized with one scale")
@@ -89,8 +89,6 @@ def _matrices(call: Call) -> Iterator[Reject]:
     if _count(right.type) != 1:
         what = f"with {_count(right.type)} matrices, one is possible"
         yield refused(call, what, "divide it by matrices")
-    if attributes.adj_x and 1 not in call.type().shape[-2:]:
-        yield refused(call, "transposes its first operand", "transpose it before")
 
 
 def _count(type: TensorType) -> int:
@@ -151,10 +149,27 @@ def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
     if right.data is None:
         _product(legalizer, call, attributes)
         return
+    if attributes.adj_x and 1 not in left.type.shape[-2:]:
+        _transposed(legalizer, call, attributes)
+        return
     weights = right.data.reshape(right.type.shape[-2:])
     if not attributes.adj_y:
         weights = weights.T
     multiplied_rows(legalizer, call, np.ascontiguousarray(weights), Activation.NONE)
+
+
+def _transposed(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
+    """Transpose the matrices of the first operand before they are multiplied."""
+    rewriting, left = Rewriting.of(legalizer, call), call.operand(0).type
+    rows, columns = left.shape[-2:]
+    matrices = rewriting.reshape(call.operand(0).name, (1, _count(left), rows, columns))
+    type = left.with_shape((1, _count(left), columns, rows))
+    swapped = rewriting.emit("transpose", [matrices], type, TransposeAttributes((0, 1, 3, 2)))
+    first = rewriting.reshape(swapped, (*left.shape[:-2], columns, rows))
+    inputs = [first, call.operand(1).name]
+    own = replace(attributes, adj_x=False)
+    rewriting.emit("batch_matmul", inputs, call.result.type, own, result=call.result.name)
+    rewriting.run(legalizer)
 
 
 def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
