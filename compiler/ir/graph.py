@@ -92,6 +92,10 @@ class Node:
         return named or getattr(self.attributes, "code", self.op)
 
 
+_DIGITS = 9
+"""Digits of a number after a name; longer ones are as good as none."""
+
+
 def unused_name(stem: str, *taken: Container[str]) -> str:
     """`stem`, with a number after it if something has that name already."""
     name, count = stem, 0
@@ -127,6 +131,8 @@ class Graph:
         self._serials: dict[str, int] = {}
         self._serial = 0
         self._order: list[Node] | None = None
+        # By stem: all names with lower numbers are taken.
+        self._numbers: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return (
@@ -234,8 +240,22 @@ class Graph:
     # --- building --------------------------------------------------------------------------------
 
     def fresh(self, stem: str) -> str:
-        """A name that neither a value nor a node has yet."""
-        return unused_name(stem, self._values, self._nodes)
+        """`stem`, with a number after it if a value or a node has that name already."""
+        number, name = self._numbers.get(stem, 0), stem
+        if number:
+            name = f"{stem}.{number}"
+        while name in self._values or name in self._nodes:
+            number += 1
+            name = f"{stem}.{number}"
+        self._numbers[stem] = number
+        return name
+
+    def _freed(self, name: str) -> None:
+        """Let a name that neither a value nor a node may have any more be given again."""
+        stem, _, digits = name.rpartition(".")
+        for key, number in ((name, "0"), (stem, digits[:_DIGITS])):
+            if number.isdecimal() and int(number) < self._numbers.get(key, 0):
+                self._numbers[key] = int(number)
 
     def add_value(self, value: Value) -> str:
         """Define a value; returns its name.
@@ -318,6 +338,11 @@ class Graph:
 
     def remove(self, node: str) -> None:
         """Remove a node; its outputs stay as values until `prune` or a new producer."""
+        self._detach(node)
+        self._freed(node)
+
+    def _detach(self, node: str) -> None:
+        """Remove a node, but let nobody else have its name."""
         old = self.node(node)
         for read in old.inputs:
             if read is not None:
@@ -329,9 +354,8 @@ class Graph:
 
     def update(self, node: Node) -> Node:
         """Replace the node of the same name, keeping its place in the order."""
-        old = self.node(node.name)
         serial = self._serials[node.name]
-        self.remove(old.name)
+        self._detach(node.name)
         self.add_node(node)
         self._serials[node.name] = serial
         return node
@@ -358,6 +382,7 @@ class Graph:
     def rename_output(self, old: str, new: str) -> None:
         """Give the value of an output a name that no other value has."""
         value = self._values.pop(old)
+        self._freed(old)
         producer, readers = self.producer(old), self.consumers(old)
         self._values[new] = replace(value, name=new)
         self.inputs = [new if name == old else name for name in self.inputs]
@@ -390,7 +415,9 @@ class Graph:
             self.remove(name)
         used = {*self.inputs, *self.outputs, *self._producer}
         used.update(name for name, readers in self._readers.items() if readers)
-        self._values = {name: value for name, value in self._values.items() if name in used}
+        for name in self._values.keys() - used:
+            del self._values[name]
+            self._freed(name)
         return len(dead)
 
     def copy(self) -> Graph:

@@ -12,6 +12,7 @@ from tests.work import calls_at_most
 from fitzroy.base.errors import FormatError, InternalError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node, Origin, Value, parse_graph, print_graph
+from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
@@ -283,3 +284,45 @@ def test_mutated_text_gives_only_format_errors(data: st.DataObject) -> None:
     patch = data.draw(st.text('abc%"[]{}(),:=@0159.-_ \n', max_size=4))
     with contextlib.suppress(FormatError):
         parse_graph(text[:at] + patch + text[at + length :], attributes_of)
+
+
+def test_fresh_names_are_the_lowest_that_are_free() -> None:
+    """Also after nodes and values are gone or have other names."""
+    random, graph = np.random.default_rng(4), Graph("names")
+    type = TensorType((1,), DType.FLOAT32)
+    graph.outputs = [graph.add_input("x", type)]
+    for _ in range(400):
+        stem = str(random.choice(["x", "x.1", "x.007", "y", "y.2"]))
+        taken = {*graph.values, *(node.name for node in graph.nodes())}
+        assert graph.fresh(stem) == unused_name(stem, taken)
+        name = graph.emit("neg", [graph.outputs[0]], type, stem=stem)
+        choice = random.random()
+        if choice < 0.6:
+            graph.outputs = [name]
+        elif choice < 0.7:
+            graph.rename_output(graph.outputs[0], graph.fresh("y"))
+        elif choice < 0.8:
+            graph.remove(name)
+        elif choice < 0.9:
+            graph.prune()
+        else:
+            graph = graph.copy()
+
+
+def test_names_of_one_stem_are_found_at_once() -> None:
+    """The work for a name does not grow with the names that its stem has."""
+
+    class Counted(dict[str, Value]):
+        asked = 0
+
+        def __contains__(self, key: object) -> bool:
+            Counted.asked += 1
+            return super().__contains__(key)
+
+    graph = Graph("names")
+    graph._values = Counted()
+    type = TensorType((1,), DType.FLOAT32)
+    name = graph.add_input("x", type)
+    for _ in range(300):
+        name = graph.emit("neg", [name], type)
+    assert Counted.asked < 10 * 300
