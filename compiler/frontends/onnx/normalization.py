@@ -22,17 +22,19 @@ def per_channel(build: Builder, values: Tensor, rank: int) -> Tensor:
 
 
 @imports("BatchNormalization")
-def batch_normalization(op: Operation) -> Tensor:
-    """Scale and offset of every channel, from statistics of training.
+def batch_normalization(op: Operation) -> Tensor | list[Tensor]:
+    """Scale and offset of every channel, from statistics of training or of the operand itself.
 
     Raises:
-        Refusal: statistics are taken of the operand itself.
+        Refusal: statistics are asked for outside training mode, as by old operator sets.
     """
     x, build = op.input(), op.build
-    if op.integer("training_mode") or any(op.wanted(index) for index in range(1, 5)):
-        raise Refusal("onnx-attribute", "BatchNormalization in training mode")
     if x.rank < 2:
         raise Refusal("onnx-rank", f"BatchNormalization of {x.rank} dimensions")
+    if op.integer("training_mode"):
+        return _with_own_statistics(op)
+    if any(op.wanted(index) for index in range(1, 5)):
+        raise Refusal("onnx-attribute", "statistics of BatchNormalization outside training mode")
     epsilon = op.number("epsilon", 1e-5)
     scale, bias, mean, variance = (op.input(index) for index in range(1, 5))
     given = [tensor.data for tensor in (scale, bias, mean, variance)]
@@ -42,21 +44,58 @@ def batch_normalization(op: Operation) -> Tensor:
         scale = build.constant(factor.astype(np.float32))
         bias = build.constant((b - m * factor).astype(np.float32))
     else:
-        variance = build.add(variance, build.scalar(epsilon, variance))
-        scale = build.mul(scale, build.unary("rsqrt", variance))
+        scale = build.mul(scale, reciprocal_deviation(build, variance, epsilon))
         bias = build.binary("sub", bias, build.mul(mean, scale))
     return build.add(
         build.mul(x, per_channel(build, scale, x.rank)), per_channel(build, bias, x.rank)
     )
 
 
-def standardized(build: Builder, x: Tensor, axes: Shape, epsilon: float) -> Tensor:
-    """Numbers less their mean over axes, divided by their standard deviation."""
+def _with_own_statistics(op: Operation) -> list[Tensor]:
+    """Channels standardized by their own mean and variance, and the running statistics.
+
+    Weights are standardized so in front of their convolution: what comes of constants is constant.
+    """
+    x, build, momentum = op.input(), op.build, op.number("momentum", 0.9)
+    axes = tuple(axis for axis in range(x.rank) if axis != 1)
+    mean, centred, variance = moments(build, x, axes)
+    scale = reciprocal_deviation(build, variance, op.number("epsilon", 1e-5))
+    scale = build.mul(scale, per_channel(build, op.input(1), x.rank))
+    results = [build.add(build.mul(centred, scale), per_channel(build, op.input(2), x.rank))]
+    for index, found in ((3, mean), (4, variance)):
+        before = op.input(index)
+        results.append(
+            build.add(
+                build.mul(before, build.scalar(momentum, before)),
+                build.mul(build.reshape(found, before.shape), build.scalar(1 - momentum, found)),
+            )
+        )
+    return results
+
+
+def moments(build: Builder, x: Tensor, axes: Shape) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean of numbers over axes, the numbers less it, and their variance."""
+    if x.data is not None:
+        data = x.data.astype(np.float64)
+        mean, variance = (
+            build.constant(found(axis=axes, keepdims=True).astype(x.data.dtype))
+            for found in (data.mean, data.var)
+        )
+        return mean, build.binary("sub", x, mean), variance
     mean = reduced(build, "mean", x, axes)
     centred = build.binary("sub", x, mean)
-    variance = reduced(build, "mean", build.unary("square", centred), axes)
-    scale = build.unary("rsqrt", build.add(variance, build.scalar(epsilon, variance)))
-    return build.mul(centred, scale)
+    return mean, centred, reduced(build, "mean", build.unary("square", centred), axes)
+
+
+def reciprocal_deviation(build: Builder, variance: Tensor, epsilon: float) -> Tensor:
+    """What numbers less their mean are multiplied by to have a variance of 1."""
+    return build.unary("rsqrt", build.add(variance, build.scalar(epsilon, variance)))
+
+
+def standardized(build: Builder, x: Tensor, axes: Shape, epsilon: float) -> Tensor:
+    """Numbers less their mean over axes, divided by their standard deviation."""
+    _, centred, variance = moments(build, x, axes)
+    return build.mul(centred, reciprocal_deviation(build, variance, epsilon))
 
 
 @imports("InstanceNormalization")
@@ -95,10 +134,8 @@ def layer_normalization(op: Operation) -> list[Tensor]:
     x, build = op.input(), op.build
     axis = op.axis(op.integer("axis", -1), x.rank)
     axes, epsilon = tuple(range(axis, x.rank)), op.number("epsilon", 1e-5)
-    mean = reduced(build, "mean", x, axes)
-    centred = build.binary("sub", x, mean)
-    variance = reduced(build, "mean", build.unary("square", centred), axes)
-    scale = build.unary("rsqrt", build.add(variance, build.scalar(epsilon, variance)))
+    mean, centred, variance = moments(build, x, axes)
+    scale = reciprocal_deviation(build, variance, epsilon)
     result = build.mul(build.mul(centred, scale), op.input(1))
     bias = op.optional(2)
     return [result if bias is None else build.add(result, bias), mean, scale]
