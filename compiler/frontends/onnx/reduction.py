@@ -12,8 +12,9 @@ from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
 from fitzroy.compiler.frontends.onnx.values import Shape, Tensor
 from fitzroy.compiler.ops.arrangement import ReverseAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.reduction import ArgAttributes, ReductionAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, SplitAttributes
 
 _KINDS = {
     "ReduceMax": "reduce_max",
@@ -44,29 +45,65 @@ _OF_TWO = {"ReduceMax": "maximum", "ReduceMin": "minimum", "ReduceSum": "add"}
 _MOST_STACKED = 8
 
 
-def _stacked(build: Builder, x: Tensor, axes: Shape) -> list[Tensor] | None:
+def _stacked(build: Builder, x: Tensor, axes: Shape, kind: str) -> list[Tensor] | None:
     """Tensors that were stacked along the one axis of a reduction, without it.
 
     Args:
         build: the graph.
         x: what is reduced.
         axes: of the reduction.
+        kind: the reduction.
 
     Returns:
-        None if the tensor is no stack of two to eight.
+        None if the tensor is no stack of two to eight, nor, for a sum, one that was weighted.
     """
     if len(axes) != 1 or x.data is not None or not x.is_plain or not x.dtype.is_float:
         return None
-    source = build.graph.producer(x.name)
     stored = x.perm.index(axes[0])
-    if source is None or not isinstance(source.attributes, ConcatenationAttributes):
-        return None
-    shapes = [build.graph.type(str(name)).shape for name in source.inputs]
-    alone = source.attributes.axis == stored and {shape[stored] for shape in shapes} == {1}
-    if not alone or not 2 <= len(shapes) <= _MOST_STACKED:
+    parts = _parts(build, x.name, stored)
+    if parts is None and kind == "ReduceSum":
+        parts = _weighted(build, x.name, stored)
+    if parts is None:
         return None
     shape = (*x.shape[: axes[0]], *x.shape[axes[0] + 1 :])
-    return [build.reshape(build.variable(str(name), x.perm), shape) for name in source.inputs]
+    return [build.reshape(build.variable(name, x.perm), shape) for name in parts]
+
+
+def _parts(build: Builder, name: str, axis: int) -> list[str] | None:
+    """The values of which each is one element of a value along an axis; None if there are none."""
+    source = build.graph.producer(name)
+    if source is None or not isinstance(source.attributes, ConcatenationAttributes):
+        return None
+    parts = [str(part) for part in source.inputs]
+    alone = {build.graph.type(part).shape[axis] for part in parts} == {1}
+    if source.attributes.axis != axis or not alone or not 2 <= len(parts) <= _MOST_STACKED:
+        return None
+    return parts
+
+
+def _weighted(build: Builder, name: str, axis: int) -> list[str] | None:
+    """The products of what was stacked along an axis, and of weights; None if it is something else.
+
+    Selective kernels add branches so: their stack is multiplied with one weight for each.
+    """
+    source = build.graph.producer(name)
+    if source is None or source.attributes != ActivationAttributes() or source.op != "mul":
+        return None
+    operands = [str(operand) for operand in source.inputs]
+    stacked = [_parts(build, operand, axis) for operand in operands]
+    if not any(stacked):
+        return None
+    type = build.graph.type(name)
+    count = type.shape[axis]
+    factors = []
+    for operand, parts in zip(operands, stacked, strict=True):
+        shape = build.graph.type(operand).shape
+        own = axis - (type.rank - len(shape))
+        if parts is None and own >= 0 and shape[own] == count:
+            attributes = SplitAttributes(own, (1,) * count)
+            parts = build.emit_all("split", [operand], attributes, count)
+        factors.append(parts or [operand] * count)
+    return [build.emit("mul", pair, ActivationAttributes()) for pair in zip(*factors, strict=True)]
 
 
 @imports(*_KINDS)
@@ -75,7 +112,7 @@ def reduction(op: Operation) -> Tensor:
     x, axes = op.input(), reduced_axes(op)
     if axes is None:
         return x
-    stacked = _stacked(op.build, x, axes) if op.name in _OF_TWO else None
+    stacked = _stacked(op.build, x, axes, op.name) if op.name in _OF_TWO else None
     if stacked is not None:
         result = reduce(partial(op.build.binary, _OF_TWO[op.name]), stacked)
         kept = (1,) if op.integer("keepdims", 1) else ()

@@ -14,6 +14,7 @@ from tests.compiler.edgetpu.test_operators import assert_right, finished, mostly
 from tests.compiler.edgetpu_models import (
     Model,
     Tally,
+    assert_exact,
     check,
     differences,
     program,
@@ -284,6 +285,86 @@ def test_transpositions_of_many_axes_are_refused() -> None:
         lower(graph)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("shape", "perm", "bands"),
+    [
+        ((1, 4, 160, 160), (0, 2, 3, 1), 2),
+        ((1, 160, 4, 160), (0, 1, 3, 2), 2),
+        ((1, 160, 160, 4), (0, 3, 1, 2), 2),
+        ((1, 170, 170, 3), (0, 2, 3, 1), 2),
+        ((1, 3, 200, 170), (0, 2, 3, 1), 2),
+        ((1, 230, 5, 172), (0, 2, 3, 1), 3),
+    ],
+)
+def test_large_images_are_transposed_in_bands(shape: Shape, perm: Shape, bands: int) -> None:
+    """As heads of attention become channels that talk to each other."""
+    result = tuple(shape[axis] for axis in perm)
+    graph = of_one("transpose", shape, result, TransposeAttributes(perm), 3)
+    kinds = [layer.kind for layer in legalized(graph).layers]
+    assert kinds.count("elements") == bands
+    assert_exact(graph)
+
+
+def test_images_without_axis_for_bands_are_not_transposed() -> None:
+    shape, perm = (1, 16000, 1, 8), (0, 3, 2, 1)
+    graph = of_one("transpose", shape, tuple(shape[k] for k in perm), TransposeAttributes(perm))
+    with pytest.raises(UnsupportedError, match="moves single elements"):
+        lower(graph)
+
+
+# --- reshaped images -----------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("shape", "after"),
+    [
+        ((1, 28, 28, 192), (1, 1, 784, 192)),
+        ((1, 28, 28, 192), (1, 49, 16, 192)),
+        ((1, 40, 56, 128), (1, 40, 112, 64)),
+        ((1, 40, 112, 64), (1, 40, 56, 128)),
+        ((1, 6, 10, 5), (1, 4, 15, 5)),
+        ((1, 6, 10, 24), (1, 4, 30, 12)),
+        ((1, 4, 30, 12), (1, 6, 10, 24)),
+        ((1, 7, 7, 32), (1, 2, 49, 16)),
+    ],
+    ids=str,
+)
+def test_images_are_reshaped_as_boxes_of_pixels(shape: Shape, after: Shape) -> None:
+    """As tokens are that are pooled in order; the largest ones have no room as vectors."""
+    model, single = Model(4), PoolAttributes((1, 1))
+    image = model.type(shape, 0.05)
+    x = model.emit("max_pool_2d", [model.graph.add_input("x", image)], image, single)
+    reshaped = model.emit("reshape", [x], image.with_shape(after), ReshapeAttributes(after))
+    window = PoolAttributes((1, 2), (1, 2))
+    pooled = image.with_shape((1, after[1], after[2] // 2, after[3]))
+    graph = finished(model, model.emit("max_pool_2d", [reshaped], pooled, window))
+    assert "to vector" not in [layer.kind for layer in legalized(graph).layers]
+    assert_exact(graph)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("op", ["sum", "mean"])
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [((1, 56, 56, 128), 2), ((1, 9, 7, 24), 2), ((1, 9, 7, 36), 3), ((1, 9, 7, 15), 3)],
+    ids=str,
+)
+def test_groups_of_channels_are_reduced(op: str, shape: Shape, groups: int) -> None:
+    """As branches of a convolution are that were weighted: ResNeSt's split attention."""
+    model = Model(5)
+    _, height, width, depth = shape
+    image, each = model.type(shape, 0.05), depth // groups
+    x = model.graph.add_input("x", image)
+    x = model.emit("max_pool_2d", [x], image, PoolAttributes((1, 1)))
+    apart = (1, height, width, groups, each)
+    x = model.emit("reshape", [x], image.with_shape(apart), ReshapeAttributes(apart))
+    after = model.type((1, height, width, each), 0.08)
+    graph = finished(model, model.emit(op, [x], after, ReductionAttributes((3,), False)))
+    assert_exact(graph)
+
+
 # --- several images ------------------------------------------------------------------------------
 
 COUNT = 3
@@ -515,6 +596,26 @@ def test_channels_of_joined_images_are_cut_image_by_image(
     assert "to vector" not in kinds
     assert kinds.count("assembly") == 9
     assert differences(graph, program(graph, tight), 1) == ""
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_are_cut_from_tokens_behind_a_vector(first: int) -> None:
+    """As the class token in front of an image of tokens, which are too many for one tile."""
+    model, channels = Model(6), 96
+    image = model.type((1, 14, 14, channels), 0.05)
+    token = model.graph.add_input("token", image.with_shape((1, 1, channels)))
+    x = model.emit(
+        "max_pool_2d", [model.graph.add_input("x", image)], image, PoolAttributes((1, 1))
+    )
+    flat = image.with_shape((1, 196, channels))
+    rows = model.emit("reshape", [x], flat, ReshapeAttributes(flat.shape))
+    joined = image.with_shape((1, 197, channels))
+    whole = model.emit("concatenation", [token, rows], joined, ConcatenationAttributes(1))
+    size = (1, 196 if first else 1, channels)
+    cut = StridedSliceAttributes((0, first, 0), size, (1, 1, 1))
+    name = model.emit("strided_slice", [whole], image.with_shape(size), cut)
+    after = model.type(size, 0.06)
+    assert_exact(finished(model, model.emit("add", [name, name], after, ActivationAttributes())))
 
 
 # --- meaning -------------------------------------------------------------------------------------

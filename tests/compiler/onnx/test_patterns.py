@@ -61,3 +61,23 @@ def test_another_operand_is_another_function() -> None:
     rng = np.random.default_rng(4)
     feeds = {name: rng.normal(0, 3, 4).astype(np.float32) for name in "xz"}
     assert "hardswish" not in operators(compare(data, feeds))
+
+
+@pytest.mark.parametrize("weights", [(1, 2, 8, 1, 1), (1, 1, 8, 1, 1), (2, 8, 5, 6), (1,)], ids=str)
+def test_sums_of_a_weighted_stack_are_sums_of_products(weights: tuple[int, ...]) -> None:
+    """As branches are added in selective kernels: nothing has an axis for the branches."""
+    node = helper().make_node
+    nodes = [
+        node("Unsqueeze", ["a", "axis"], ["ua"]),
+        node("Unsqueeze", ["b", "axis"], ["ub"]),
+        node("Concat", ["ua", "ub"], ["stack"], axis=1),
+        node("Mul", ["stack", "w"], ["weighted"]),
+        node("ReduceSum", ["weighted", "axis"], ["y"], keepdims=0),
+    ]
+    image = (1, 8, 5, 6)
+    inputs = [("a", image), ("b", image), ("w", weights)]
+    data, rng = model(nodes, inputs, ["y"], {"axis": np.array([1])}), np.random.default_rng(4)
+    feeds = {name: rng.normal(0, 3, shape).astype(np.float32) for name, shape in inputs}
+    found = operators(compare(data, feeds))
+    assert found.count("mul") == 2
+    assert {"sum", "concatenation"}.isdisjoint(found)

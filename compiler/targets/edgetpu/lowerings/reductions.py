@@ -23,6 +23,7 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, ones
+from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import images_of
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import global_average
 from fitzroy.compiler.targets.edgetpu.lowerings.pools import MOST_SUMMED
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, round_up
@@ -144,6 +145,10 @@ def _sum(legalizer: Legalizer, call: Call) -> None:
         _of_image(legalizer, call)
         return
     rewriting = Rewriting.of(legalizer, call)
+    image = _of_groups(legalizer, call)
+    if image is not None:
+        _groups_summed(rewriting, legalizer, image)
+        return
     name, axes = _image(rewriting)
     shape = rewriting.graph.type(name).shape
     after = replace(call.result.type, shape=_left(shape, axes))
@@ -160,12 +165,50 @@ def _sum(legalizer: Legalizer, call: Call) -> None:
     elif axes == {_ROWS, _COLUMNS}:
         kept = ReductionAttributes((_ROWS, _COLUMNS), keep_dims=True)
         name = rewriting.emit(call.node.op, [name], after, kept)
-    elif call.node.op == "mean":
-        name = rewriting.emit("average_pool_2d", [name], after, PoolAttributes(window))
     else:
-        weights = ones((1, *window, shape[-1]), call.type())
-        names = [name, rewriting.constant(weights, 1.0)]
-        name = rewriting.emit("depthwise_conv_2d", names, after, ConvAttributes())
+        name = _windows_summed(rewriting, name, after, window, (1, 1))
+    _ended(rewriting, legalizer, name)
+
+
+def _windows_summed(
+    rewriting: Rewriting,
+    name: str,
+    after: TensorType,
+    window: tuple[int, int],
+    stride: tuple[int, int],
+) -> str:
+    """The sums, or means, of windows of an image, channel by channel."""
+    if rewriting.call.node.op == "mean":
+        return rewriting.emit("average_pool_2d", [name], after, PoolAttributes(window, stride))
+    weights = ones((1, *window, after.shape[-1]), rewriting.call.type())
+    names = [name, rewriting.constant(weights, 1.0)]
+    return rewriting.emit("depthwise_conv_2d", names, after, ConvAttributes(stride))
+
+
+def _of_groups(legalizer: Legalizer, call: Call) -> Shape | None:
+    """The image [1,H,W,C] of which groups of channels [G,C/G] are reduced to one; None if not so.
+
+    Groups that are weighted and added, as by split attention, are channels of one convolution.
+    """
+    shape, axes = as_image(call.type().shape, call.attributes(ReductionAttributes).axes)
+    groups, channels = shape[_COLUMNS:]
+    if axes != {_COLUMNS} or channels % WORD:
+        return None
+    for image in images_of(legalizer, call.operand(0)):
+        if image[:1] == (1,) and len(image) == IMAGE_RANK and image[-1] == groups * channels:
+            return image if math.prod(image) == call.type().size else None
+    return None
+
+
+def _groups_summed(rewriting: Rewriting, legalizer: Legalizer, image: Shape) -> None:
+    """A mean, or a sum, of groups of channels: they become columns next to each other."""
+    call, (_, height, width, _) = rewriting.call, image
+    shape, _ = as_image(call.type().shape, call.attributes(ReductionAttributes).axes)
+    groups, channels = shape[_COLUMNS:]
+    name = rewriting.reshape(call.node.inputs[0] or "", image)
+    name = rewriting.reshape(name, (1, height, width * groups, channels))
+    after = replace(call.result.type, shape=(1, height, width, channels))
+    name = _windows_summed(rewriting, name, after, (1, groups), (1, groups))
     _ended(rewriting, legalizer, name)
 
 

@@ -29,7 +29,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import (
 )
 from fitzroy.hw_models.isa.tensor import TensorOp
 
-_MOST_BYTES = 96 << 10
+MOST_BYTES = 96 << 10
 """Bytes of a linear copy, which every tile keeps in narrow memory."""
 
 _IMAGE_RANK = 4
@@ -112,6 +112,14 @@ def distances(legalizer: Legalizer, source: str, shape: Sequence[int]) -> list[i
     return [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
 
 
+def copied_bytes(legalizer: Legalizer, source: str) -> int:
+    """Bytes of a linear copy of a tensor; the channels of an image fill words."""
+    type = legalizer.type(source)
+    if is_vector(legalizer, source):
+        return type.size
+    return type.size // type.shape[-1] * round_up(type.shape[-1], WORD)
+
+
 def take_elements(
     legalizer: Legalizer,
     name: str,
@@ -139,15 +147,10 @@ def take_elements(
         raise UnsupportedError(
             f"{name!r} has a result of shape {list(after.shape)}, not of one image"
         )
-    type = legalizer.type(source)
-    size = (
-        type.size
-        if is_vector(legalizer, source)
-        else type.size // type.shape[-1] * round_up(type.shape[-1], WORD)
-    )
-    if size > _MOST_BYTES:
+    size = copied_bytes(legalizer, source)
+    if size > MOST_BYTES:
         raise UnsupportedError(
-            f"{name!r} moves single elements of {size} bytes; every tile has room for {_MOST_BYTES}"
+            f"{name!r} moves single elements of {size} bytes; every tile has room for {MOST_BYTES}"
         )
     down, across, channel = ([0] * missing + list(strides))[1:]
     image = written

@@ -1,9 +1,12 @@
-"""Rows cut out of values whose rows are the pixels of images, one after the other."""
+"""Rows cut out of values whose rows are the pixels of images, one after the other.
+
+A vector among the images, such as the class token in front of the others, is taken as a whole.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fitzroy.compiler.ops.definition import Call
@@ -22,8 +25,8 @@ from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
 )
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
-_Sections = list[tuple[str, Section]]
-"""Parts of images, each with the place of its image."""
+_Pieces = list[tuple[str, Section | None]]
+"""Places that hold rows, and for an image that is not taken as a whole, which part of it."""
 
 
 @legalizes_first
@@ -37,16 +40,22 @@ def cut_rows(legalizer: Legalizer, call: Call) -> bool:
     spans = [_rows(call, index, begin) for index, begin in enumerate(begins)]
     if not spans or None in spans:
         return False
-    parts = _images(legalizer, call)
+    parts = _parts(legalizer, call)
     if not parts or not all(
         keeps_bytes(legalizer.type(part), value.type) for value in call.outputs for part in parts
     ):
         return False
-    for value, span in zip(call.outputs, spans, strict=True):
+    found = []
+    for span in spans:
         assert span is not None
+        pieces = _pieces(legalizer, parts, call.type().shape[-1], *span)
+        if pieces is None:
+            return False
+        found.append(pieces)
+    for value, pieces in zip(call.outputs, found, strict=True):
         legalizer.views[value.name] = tuple(
             _cut(legalizer, f"{value.name}.{number}", part, section)
-            for number, (part, section) in enumerate(_sections(legalizer, parts, *span))
+            for number, (part, section) in enumerate(pieces)
         )
     return True
 
@@ -78,8 +87,8 @@ def _rows(call: Call, index: int, begin: Sequence[int]) -> tuple[int, int] | Non
     return first, first + math.prod(after[:-1])
 
 
-def _images(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
-    """The images whose pixels, one after the other, are the rows of an operand.
+def _parts(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
+    """The places whose rows are those of an operand: pixels of images, and whole vectors.
 
     A vector becomes an image if no tile has room for all of it; none if the operand lies otherwise.
     """
@@ -90,39 +99,67 @@ def _images(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
         parts = (as_positions(legalizer, name, channels),)
     else:
         return ()
-    return parts if are_images(legalizer, parts, channels) else ()
+    fits = all(
+        legalizer.type(part).size % channels == 0
+        if is_vector(legalizer, part)
+        else are_images(legalizer, [part], channels)
+        for part in parts
+    )
+    return parts if fits else ()
 
 
-def _sections(legalizer: Legalizer, parts: Sequence[str], first: int, end: int) -> _Sections:
-    """Pixels of images one after the other, as rectangles: at most three of each image.
+def _pieces(
+    legalizer: Legalizer, parts: Sequence[str], channels: int, first: int, end: int
+) -> _Pieces | None:
+    """Rows of places one after the other: of each all, or at most three rectangles of an image.
 
     Args:
         legalizer: the graph.
-        parts: places of the images.
-        first: number of the first pixel, counted over all images.
-        end: one past the last pixel.
+        parts: the places.
+        channels: elements of a row.
+        first: number of the first row, counted over all places.
+        end: one past the last row.
+
+    Returns:
+        None if a vector would be cut.
     """
-    sections, passed = _Sections(), 0
+    pieces, passed = _Pieces(), 0
     for part in parts:
-        height, width, channels = image_shape(legalizer, part)
-        begin, stop = max(first - passed, 0), min(end - passed, height * width)
-        passed += height * width
-        while begin < stop:
-            row, column = divmod(begin, width)
-            rows = 1 if column else max(1, (stop - begin) // width)
-            columns = min(width - column, stop - begin)
-            section = Section(Run(rows, source=row), Run(columns, source=column), channels)
-            sections.append((part, section))
-            begin += rows * columns
-    return sections
+        rows = legalizer.type(part).size // channels
+        begin, stop = max(first - passed, 0), min(end - passed, rows)
+        passed += rows
+        if (begin, stop) == (0, rows):
+            pieces.append((part, None))
+        elif begin < stop:
+            if is_vector(legalizer, part):
+                return None
+            _, width, _ = image_shape(legalizer, part)
+            pieces += [(part, section) for section in _sections(width, channels, begin, stop)]
+    return pieces
 
 
-def _cut(legalizer: Legalizer, name: str, part: str, section: Section) -> str:
-    """The place of a part of an image: its own if that is all of it."""
-    height, width, channels = image_shape(legalizer, part)
-    shape = (1, section.rows.count, section.columns.count, channels)
-    if shape == (1, height, width, channels):
+def _sections(width: int, channels: int, begin: int, stop: int) -> Iterator[Section]:
+    """Pixels of an image one after the other, as at most three rectangles.
+
+    Args:
+        width: columns of the image.
+        channels: its channels.
+        begin: number of the first pixel.
+        stop: one past the last.
+    """
+    while begin < stop:
+        row, column = divmod(begin, width)
+        rows = 1 if column else max(1, (stop - begin) // width)
+        columns = min(width - column, stop - begin)
+        yield Section(Run(rows, source=row), Run(columns, source=column), channels)
+        begin += rows * columns
+
+
+def _cut(legalizer: Legalizer, name: str, part: str, section: Section | None) -> str:
+    """The place of a piece: its own if that is all of it."""
+    if section is None:
         return part
+    shape = (1, section.rows.count, section.columns.count, section.channels)
     type = replace(legalizer.type(part), shape=shape)
     own = temporary(legalizer, name, type)
     assemble(legalizer, own, own, type, [(part, section)])

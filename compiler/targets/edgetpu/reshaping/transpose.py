@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.ops.shape import TransposeAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     IMAGE_RANK,
@@ -21,7 +22,12 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
-from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
+from fitzroy.compiler.targets.edgetpu.reshaping.elements import (
+    MOST_BYTES,
+    copied_bytes,
+    distances,
+    take_elements,
+)
 from fitzroy.compiler.targets.edgetpu.reshaping.pixel_moves import moved_pixels
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import changes_bytes, temporary
@@ -29,6 +35,9 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_IMAGES = 32
 """Images that a result of more axes than an image has is made of, each by a gather of its own."""
+
+_MOST_BANDS = 4
+"""Bands that a large image is transposed in, each by a gather of its own."""
 
 _MOST_SHUFFLED = 1024
 """Channels that are moved by a matrix of as many rows and columns."""
@@ -72,7 +81,7 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
     if _shuffles(legalizer, call):
         _shuffled(legalizer, call)
         return
-    if moved_pixels(legalizer, call):
+    if moved_pixels(legalizer, call) or _in_bands(legalizer, call):
         return
     source = legalizer.place(node.inputs[0] or "")
     if not is_vector(legalizer, source) and legalizer.type(source).shape != before.shape:
@@ -111,6 +120,46 @@ def _shuffled(legalizer: Legalizer, call: Call) -> None:
     moved = picked(rewriting, image, order, replace(after, shape=shape))
     rewriting.reshape(moved, after.shape, result=call.result.name)
     rewriting.run(legalizer)
+
+
+def _in_bands(legalizer: Legalizer, call: Call) -> bool:
+    """Transpose bands of rows or columns one after the other, if tiles have no room for all of it.
+
+    Bands are along an axis that is neither the first nor the last one, before and after.
+
+    Returns:
+        Whether it did; otherwise one gather is enough, or bands cannot be cut or joined.
+    """
+    before, after = call.type(), call.result.type
+    perm = call.attributes(TransposeAttributes).perm
+    (place, *others) = legalizer.parts(call.node.inputs[0] or "")
+    if len(perm) != IMAGE_RANK or before.shape[0] != 1 or perm[0] or others:
+        return False
+    count = -(-copied_bytes(legalizer, place) // MOST_BYTES)
+    if not 1 < count <= _MOST_BANDS:
+        return False
+    # As few bands as there are, of the same size where the extent divides.
+    axes = [axis for axis in perm[1:-1] if axis != IMAGE_RANK - 1 and before.shape[axis] >= count]
+    if not axes:
+        return False
+    axis = min(axes, key=lambda axis: before.shape[axis] % count)
+    extent, rewriting = before.shape[axis], Rewriting.of(legalizer, call)
+    bounds = [extent * number // count for number in range(count + 1)]
+    parts = []
+    for begin, end in pairwise(bounds):
+        band = rewriting.slice(call.node.inputs[0] or "", axis, begin, end - begin)
+        shape = rewriting.graph.type(band).shape
+        moved = after.with_shape(tuple(shape[source] for source in perm))
+        parts.append(rewriting.emit("transpose", [band], moved, TransposeAttributes(perm)))
+    joined = ConcatenationAttributes(perm.index(axis))
+    rewriting.emit("concatenation", parts, after, joined, result=call.result.name)
+    tried = legalizer.split()
+    try:
+        rewriting.run(tried)
+    except UnsupportedError:
+        return False
+    legalizer.adopt(tried)
+    return True
 
 
 def _in_images(legalizer: Legalizer, call: Call, source: str, axes: Sequence[Axis]) -> None:

@@ -27,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import copy_stage
+from fitzroy.compiler.targets.edgetpu.reshaping.image_reshapes import reshaped_image
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector, join_words
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
@@ -47,6 +48,11 @@ def put(legalizer: Legalizer, name: str) -> None:
     """Make a tensor of a view, with a place of its own."""
     parts, type = legalizer.views[name], legalizer.type(name)
     lies_as_vector = _lies_as_vector(type)
+    if len(parts) == 1 and not lies_as_vector:
+        image = reshaped_image(legalizer, parts[0], type.shape, f"{name}.image")
+        if image is not None:
+            legalizer.aliases[name] = image
+            return
     # Parts of several images cannot be joined in their shape, which is not that of one image.
     keeps_shape = lies_as_vector and not several(type)
     flat = type if keeps_shape else type.with_shape((1, type.size))
