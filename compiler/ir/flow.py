@@ -23,6 +23,6 @@ def source_side(edges: Iterable[Edge], source: Hashable, target: Hashable) -> se
     for begin, end, capacity in edges:
         limit = {} if capacity is None else {"capacity": capacity}
         network.add_edge(begin, end, **limit)
-    # Dinic's method suits networks whose ways are short.
-    _, (side, _) = nx.minimum_cut(network, source, target, flow_func=nx.flow.dinitz)
+    # Ways have very many lengths in networks of models; Dinic's method starts anew for each.
+    _, (side, _) = nx.minimum_cut(network, source, target, flow_func=nx.flow.boykov_kolmogorov)
     return set(side)

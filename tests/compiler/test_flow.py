@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
+from tests.work import calls_at_most
+
 from fitzroy.compiler.ir.flow import Edge, source_side
 
 
@@ -40,3 +42,15 @@ def test_small_networks() -> None:
 def test_equal_networks_give_equal_sides() -> None:
     edges: list[Edge] = [("s", 0, 3), (0, 1, 3), (1, "t", 3)]
     assert source_side(edges, "s", "t") == {"s", 0, 1}
+
+
+def test_work_in_long_networks() -> None:
+    """Models are long: not every length of a way to the other side costs a search of its own."""
+    rng, edges = random.Random(0), list[Edge]()
+    for node in range(400):
+        edges += [("s", node, rng.randint(1, 20)), (node, "t", rng.randint(1, 20))]
+        edges += [(node, node + 1, rng.randint(1, 9)), (node + 1, node, rng.randint(1, 9))]
+    edges.append((400, "t", 1))
+    source_side(edges[:4], "s", "t")  # Loads networkx.
+    with calls_at_most(800_000):
+        source_side(edges, "s", "t")
