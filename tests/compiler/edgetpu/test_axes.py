@@ -306,8 +306,26 @@ def test_large_images_are_transposed_in_bands(shape: Shape, perm: Shape, bands: 
     assert_exact(graph)
 
 
-def test_images_without_axis_for_bands_are_not_transposed() -> None:
-    shape, perm = (1, 16000, 1, 8), (0, 3, 2, 1)
+@pytest.mark.long
+def test_large_matrices_are_transposed_in_bands() -> None:
+    """As results of attention whose channels come first; their rows are pixels of an image."""
+    model = Model(3)
+    image = model.type((1, 12, 16, 784), 0.05)
+    x = model.emit(
+        "max_pool_2d", [model.graph.add_input("x", image)], image, PoolAttributes((1, 1))
+    )
+    rows = image.with_shape((1, 192, 784))
+    matrix = model.emit("reshape", [x], rows, ReshapeAttributes(rows.shape))
+    turned = rows.with_shape((1, 784, 192))
+    graph = finished(
+        model, model.emit("transpose", [matrix], turned, TransposeAttributes((0, 2, 1)))
+    )
+    assert [layer.kind for layer in legalized(graph).layers].count("elements") == 2
+    assert_exact(graph)
+
+
+def test_images_of_too_many_bands_are_not_transposed() -> None:
+    shape, perm = (1, 230, 230, 8), (0, 2, 3, 1)
     graph = of_one("transpose", shape, tuple(shape[k] for k in perm), TransposeAttributes(perm))
     with pytest.raises(UnsupportedError, match="moves single elements"):
         lower(graph)

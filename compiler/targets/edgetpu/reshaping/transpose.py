@@ -21,6 +21,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     several,
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import (
     MOST_BYTES,
@@ -123,9 +124,9 @@ def _shuffled(legalizer: Legalizer, call: Call) -> None:
 
 
 def _in_bands(legalizer: Legalizer, call: Call) -> bool:
-    """Transpose bands of rows or columns one after the other, if tiles have no room for all of it.
+    """Transpose bands of an image one after the other, if tiles have no room for all of it.
 
-    Bands are along an axis that is neither the first nor the last one, before and after.
+    Bands are of rows or columns before and after, or else of channels that fill words.
 
     Returns:
         Whether it did; otherwise one gather is enough, or bands cannot be cut or joined.
@@ -133,18 +134,21 @@ def _in_bands(legalizer: Legalizer, call: Call) -> bool:
     before, after = call.type(), call.result.type
     perm = call.attributes(TransposeAttributes).perm
     (place, *others) = legalizer.parts(call.node.inputs[0] or "")
-    if len(perm) != IMAGE_RANK or before.shape[0] != 1 or perm[0] or others:
+    if len(perm) > IMAGE_RANK or several(before) or several(after) or others:
         return False
     count = -(-copied_bytes(legalizer, place) // MOST_BYTES)
     if not 1 < count <= _MOST_BANDS:
         return False
-    # As few bands as there are, of the same size where the extent divides.
-    axes = [axis for axis in perm[1:-1] if axis != IMAGE_RANK - 1 and before.shape[axis] >= count]
+    channels = {len(perm) - 1, perm[-1]}
+    units = {axis: WORD if axis in channels else 1 for axis in perm}
+    axes = [axis for axis in perm if before.shape[axis] >= count * units[axis]]
     if not axes:
         return False
-    axis = min(axes, key=lambda axis: before.shape[axis] % count)
-    extent, rewriting = before.shape[axis], Rewriting.of(legalizer, call)
-    bounds = [extent * number // count for number in range(count + 1)]
+    # Of the same size where the extent divides.
+    axis = min(axes, key=lambda axis: (units[axis], before.shape[axis] % count))
+    extent, unit, rewriting = before.shape[axis], units[axis], Rewriting.of(legalizer, call)
+    bounds = [extent * number // (count * unit) * unit for number in range(count)]
+    bounds.append(extent)
     parts = []
     for begin, end in pairwise(bounds):
         band = rewriting.slice(call.node.inputs[0] or "", axis, begin, end - begin)
