@@ -636,6 +636,27 @@ def test_rows_are_cut_from_tokens_behind_a_vector(first: int) -> None:
     assert_exact(finished(model, model.emit("add", [name, name], after, ActivationAttributes())))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [(1, 3136, 64), (1, 2000, 90), (1, 56, 56, 3, 32)], ids=str)
+def test_many_rows_from_the_host_are_pixels(shape: Shape) -> None:
+    """As tokens come back from operators that are not on the chip: no tile has room for them."""
+    model = Model(7)
+    tokens = model.type(shape, 0.05)
+    x, bias = model.graph.add_input("x", tokens), model.constant(shape[-1:], 0.05)
+    x = model.emit("add", [x, bias], model.type(shape, 0.08), ActivationAttributes())
+    last = (len(shape) - 1,)
+    single = model.type((*shape[:-1], 1), 0.05)
+    mean = model.emit("mean", [x], single, ReductionAttributes(last, True))
+    after = model.type(shape, 0.08)
+    assert_exact(finished(model, model.emit("sub", [x, mean], after, ActivationAttributes())))
+
+
+@pytest.mark.parametrize("count", [3136, 3137])
+def test_rows_from_the_host_are_pixels_where_these_divide(count: int) -> None:
+    first, *_ = legalized(of_one("tanh", (1, count, 64), (1, count, 64), NO_ATTRIBUTES)).layers
+    assert first.kind == ("receive" if count == 3136 else "receive vector")
+
+
 # --- meaning -------------------------------------------------------------------------------------
 
 

@@ -42,9 +42,8 @@ from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.normalization import ONE, RECIPROCAL_ROOT
 from fitzroy.compiler.targets.edgetpu.lowerings.resize import Scaling
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import Together, _phases
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window, grid
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
 from fitzroy.linker.packages.darwinn import link

@@ -19,6 +19,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.layers.conditions import demand
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import ROWS, grid
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand, operands
 from fitzroy.hw_models.parameters import (
     ZeroBias,
@@ -85,7 +86,8 @@ class Legalizer:
         margins: rows and columns of padding in front of an alias that its place does not have.
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
-        rows: places of what comes from the host in several images, as one with the rows of all.
+        rows: places of what comes from the host in several images, or as many rows, as one image
+            with the rows of all, or a pixel for each.
         copies: places with the same elements in another layout, by the place that they are copies
             of and their shape as an image, which is empty for a vector.
         joined: vectors with the elements of several places, by the names of these.
@@ -109,13 +111,32 @@ class Legalizer:
         self.take_in(self.graph.inputs)
 
     def take_in(self, names: Iterable[str]) -> None:
-        """Let values come from the host: several images lie as one, with the rows of all."""
+        """Let values come from the host: several images, or rows of a large value, lie as one."""
         for name in names:
             type = self.graph.type(name)
-            if several(type) and name not in self.rows:
+            shape = rows_of_images(type) if several(type) else self._large_rows(type)
+            if shape is not None and name not in self.rows:
                 tall = unused_name(f"{name}.rows", self.graph.values, self.types)
-                self.types[tall] = replace(type, shape=rows_of_images(type))
+                self.types[tall] = replace(type, shape=shape)
                 self.rows[name], self.views[name] = tall, (tall,)
+
+    def _large_rows(self, type: TensorType) -> tuple[int, int, int, int] | None:
+        """Shape of an image with a pixel for each row of a value, such as many tokens.
+
+        As a vector, it could be read only by operators of single elements.
+
+        Returns:
+            None if every tile has room for a copy of the vector, or if the value is an image. So
+            it is if tiles have no room for the rows of the image that come to a row of tiles.
+        """
+        most = self.options.copied_bytes
+        if len(type.shape) in (0, 1, IMAGE_RANK) or type.size <= most:
+            return None
+        channels = type.shape[-1]
+        height, width = grid(type.size // channels)
+        if -(-height // ROWS) * width * channels > most:
+            return None
+        return 1, height, width, channels
 
     def run(self, origins: Mapping[str, str] = MappingProxyType({})) -> None:
         """Legalize all nodes.

@@ -67,6 +67,10 @@ class Share:
     least: int
 
 
+_MOST_COPIED = 0.85
+"""Part of narrow memory that copies of a whole tensor may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a program is generated.
@@ -109,6 +113,11 @@ class Options:
         if self.conservative:
             return PUBLISHED
         return Recipes(cost=self.search.published / 1000, both=self.both)
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of a whole tensor that every tile can copy; the tensor has some itself."""
+        return int(_MOST_COPIED * self.narrow_bytes)
 
     @property
     def paced(self) -> bool:

@@ -38,7 +38,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.traces import (
     traces,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.window_attention import MOST_TOGETHER, by_heads
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 
 _MOST_AT_ONCE = 3 << 16
 """Elements of all matrices together up to which functions are computed for all of them at once. One

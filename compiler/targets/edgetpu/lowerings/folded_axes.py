@@ -18,7 +18,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import ReshapeAttributes, Shape
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, with_rank
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_CHANNELS = 2048

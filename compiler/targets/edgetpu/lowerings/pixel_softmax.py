@@ -27,8 +27,9 @@ from fitzroy.compiler.targets.edgetpu.lowerings.normalization import (
     interpolated,
     powers,
 )
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage, copy_stage
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import from_positions, grid
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import from_positions
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.tensor import NluTable

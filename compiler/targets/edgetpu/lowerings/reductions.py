@@ -26,13 +26,12 @@ from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, ones
 from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import images_of
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import global_average
 from fitzroy.compiler.targets.edgetpu.lowerings.pools import MOST_SUMMED
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, round_up
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, grid, round_up
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
     mean_stage,
     sum_stage,
 )
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 
 _ROWS, _COLUMNS, _CHANNELS = 1, 2, 3

@@ -42,6 +42,12 @@ def round_up(value: int, unit: int) -> int:
 
 
 @lru_cache(_AXES)
+def grid(count: int) -> tuple[int, int]:
+    """Rows and columns of so many positions that leave the fewest to any tile."""
+    options = [(rows, count // rows) for rows in range(1, count + 1) if count % rows == 0]
+    return min(options, key=lambda one: (-(-one[0] // ROWS) * -(-one[1] // COLUMNS), one))
+
+
 def split(extent: int, parts: int) -> Intervals:
     """Parts of an axis that is split evenly over rows or columns of tiles."""
     return even_parts(extent, parts)

@@ -17,9 +17,9 @@ from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, with_rank
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Section, runs
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
     assemble,
     image_shape,

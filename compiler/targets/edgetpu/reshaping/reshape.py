@@ -33,9 +33,6 @@ from fitzroy.hw_models.isa.tensor import TensorOp
 _MOST_WORDS = 1 << 14
 """Iterations of a loop of a tensor operation."""
 
-_MOST_SCRATCH = 0.85
-"""Part of narrow memory that copies of a whole tensor may take; the tensor has some itself."""
-
 
 class _Reshape(Layer):
     """The same values in the same order, somewhere else."""
@@ -323,7 +320,7 @@ def _check_copies(legalizer: Legalizer, name: str, sources: Sequence[str]) -> No
         nbytes += round_up(type.size, WORD)
         if not is_vector(legalizer, source) and type.shape[-1] % WORD:
             nbytes += type.size // type.shape[-1] * round_up(type.shape[-1], WORD)
-    most = int(_MOST_SCRATCH * legalizer.options.narrow_bytes)
+    most = legalizer.options.copied_bytes
     if nbytes > most:
         raise UnsupportedError(
             f"{name!r} copies {nbytes} bytes to every tile, at most {most} can be copied"

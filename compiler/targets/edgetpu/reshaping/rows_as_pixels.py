@@ -8,16 +8,10 @@ from dataclasses import replace
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import image_shape, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
-
-
-def grid(count: int) -> tuple[int, int]:
-    """Rows and columns of so many positions that leave the fewest to any tile."""
-    options = [(rows, count // rows) for rows in range(1, count + 1) if count % rows == 0]
-    return min(options, key=lambda one: (-(-one[0] // ROWS) * -(-one[1] // COLUMNS), one))
 
 
 def as_positions(legalizer: Legalizer, name: str, channels: int) -> str:

@@ -9,7 +9,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 

@@ -26,11 +26,11 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     several,
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import grid
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import copy_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.image_reshapes import reshaped_image
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_image_of, as_vector, join_words
-from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
     are_images,
     assemble,
