@@ -48,6 +48,7 @@ def grid(count: int) -> tuple[int, int]:
     return min(options, key=lambda one: (-(-one[0] // ROWS) * -(-one[1] // COLUMNS), one))
 
 
+@lru_cache(_AXES)
 def split(extent: int, parts: int) -> Intervals:
     """Parts of an axis that is split evenly over rows or columns of tiles."""
     return even_parts(extent, parts)
