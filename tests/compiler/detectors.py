@@ -242,6 +242,45 @@ def pose(seed: int = 1) -> Graph:
     return m.done(m.transpose(both, 0, 2, 1))
 
 
+def numbers_first(seed: int = 1, *, keypoints: bool = False, shares: bool = False) -> Graph:
+    """YOLOv8 and YOLOv8-pose as TFLite models: PyTorch's order of axes between layers of TFLite's.
+
+    The numbers of a box come before boxes, so that distributions are moved twice.
+
+    Args:
+        seed: of the filters.
+        keypoints: whether objects have five keypoints, and one class.
+        shares: whether boxes are in parts of the image, and not in pixels.
+    """
+    m = Maker(seed)
+    points, strides = (array.T[None] for array in centres())
+    unit = strides / SIDE if shares else strides
+    parts = [4 * BINS, 1 if keypoints else CLASSES, *([3 * POINTS] if keypoints else [])]
+    levels: list[list[str]] = [[] for _ in parts]
+    for x in m.features():
+        for found, channels in zip(levels, parts, strict=True):
+            layer = m.transpose(m.layer(x, channels), 0, 3, 1, 2)
+            found.append(m.reshape(layer, 1, channels, math.prod(m.shape(layer)[2:])))
+    boxes, scores, *beside = (m.join(found, 2) for found in levels)
+    bins = m.transpose(m.reshape(boxes, 1, 4, BINS, ROWS), 0, 1, 3, 2)
+    sure = m.emit("softmax", [bins], m.shape(bins), SoftmaxAttributes())
+    operands = [sure, m.constant(np.arange(BINS).reshape(1, 1, 1, BINS)), m.constant(np.zeros(1))]
+    a = ConvAttributes(padding=PaddingScheme.VALID)
+    distances = m.reshape(m.emit("conv_2d", operands, (1, 4, ROWS, 1), a), 1, 4, ROWS)
+    distances = m.binary("mul", distances, unit)
+    places = m.constant(points * unit)
+    low = m.binary("sub", places, m.slice(distances, 1, 0, 2))
+    high = m.binary("add", m.slice(distances, 1, 2, 2), places)
+    middle = m.binary("mul", m.binary("add", low, high), 0.5)
+    columns = [m.join([middle, m.binary("sub", high, low)], 1), m.sigmoid(scores)]
+    if keypoints:
+        each = m.reshape(beside[0], 1, POINTS, 3, ROWS)
+        moved = m.binary("add", m.binary("mul", m.slice(each, 2, 0, 2), 2), points - 0.5)
+        joint = m.join([m.binary("mul", moved, unit), m.sigmoid(m.slice(each, 2, 2, 1))], 2)
+        columns.append(m.reshape(joint, 1, 3 * POINTS, ROWS))
+    return m.done(m.join(columns, 1))
+
+
 PROTOTYPES = 4
 
 
@@ -280,4 +319,5 @@ FAMILIES = {
     "exponential": exponential,
     "pose": pose,
     "masks": masks,
+    "numbers first": numbers_first,
 }

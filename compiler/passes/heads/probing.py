@@ -17,8 +17,8 @@ import numpy.typing as npt
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding, decoded
-from fitzroy.compiler.ops.elementwise import reals, stored
 from fitzroy.compiler.passes.heads.columns import Region, is_layer
+from fitzroy.compiler.passes.heads.real_numbers import in_real_numbers
 from fitzroy.compiler.reference import evaluate
 
 Floats = npt.NDArray[np.float32]
@@ -33,7 +33,7 @@ class Probe:
     """The part of a model between encoded and decoded boxes, to be run.
 
     Attributes:
-        graph: the part; its input is the value of the region.
+        graph: the part, in real numbers; its input is the value of the region.
         region: where encoded boxes are, 4 numbers along its axis.
         output: the decoded boxes [1,n,4].
     """
@@ -65,7 +65,9 @@ class Probe:
         wanted = set(nodes)
         part = graph.part([node for node in graph.nodes() if node.name in wanted])
         part.outputs = [output]
-        return cls(part, region, output)
+        real = in_real_numbers(part)
+        (made,) = real.outputs
+        return None if made == region.name else cls(real, region, made)
 
     @property
     def count(self) -> int:
@@ -81,9 +83,8 @@ class Probe:
         index: list[slice] = [slice(None)] * type.rank
         index[region.axis] = slice(region.begin, region.end)
         whole[tuple(index)] = np.moveaxis(boxes.reshape(*shape, region.size), -1, region.axis)
-        result = evaluate(self.graph, {region.name: stored(whole, type)})[self.output]
-        real: Floats = reals(result, self.graph.type(self.output))[0]
-        return real
+        result: Floats = evaluate(self.graph, {region.name: whole})[self.output][0]
+        return result
 
     def constant(self, *numbers: float) -> Floats:
         """What rows are decoded to where all are the same numbers, repeated."""
@@ -266,8 +267,8 @@ def encoded_rows(
         part_of: which part of another value a slice is.
     """
     order = {name: i for i, node in enumerate(graph.nodes()) for name in node.outputs}
-    size = graph.type(output).size
-    front = {_whole(graph, output)}
+    size, width = graph.type(output).size, graph.type(output).shape[2]
+    front = {_whole(graph, output, (BOX, width))}
     while front:
         latest = max(front, key=lambda region: order.get(region.name, -1))
         node = graph.producer(latest.name)
@@ -280,7 +281,7 @@ def encoded_rows(
         else:
             for name in node.inputs:
                 if name is not None and not graph.value(name).is_constant:
-                    _add(front, _whole(graph, name))
+                    _add(front, _whole(graph, name, (BOX, width)))
         if len(front) == 1:
             (only,) = front
             shape = graph.type(only.name).shape
@@ -292,11 +293,19 @@ def _others(shape: tuple[int, ...], axis: int) -> int:
     return int(np.prod([extent for other, extent in enumerate(shape) if other != axis]))
 
 
-def _whole(graph: Graph, name: str) -> Region:
-    """All of a value, along the axis on which the numbers of a box are."""
+def _whole(graph: Graph, name: str, extents: tuple[int, ...]) -> Region:
+    """All of a value, along the axis on which the numbers of a box, or of its keypoints, are.
+
+    Args:
+        graph: the graph.
+        name: the value.
+        extents: extents that this axis may have, the likeliest first.
+    """
     shape = graph.type(name).shape
-    axes = [axis for axis, extent in enumerate(shape) if extent == BOX]
-    axis = axes[-1] if axes else max(len(shape) - 1, 0)
+    axes = (
+        axis for wanted in extents for axis in reversed(range(len(shape))) if shape[axis] == wanted
+    )
+    axis = next(axes, max(len(shape) - 1, 0))
     return Region(name, axis, 0, shape[axis] if shape else 1)
 
 

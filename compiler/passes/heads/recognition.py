@@ -16,7 +16,7 @@ from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import Detections, sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
-from fitzroy.compiler.passes.heads.apart import anchored_head, peaks_head
+from fitzroy.compiler.passes.heads.apart import anchored_head, grids, peaks_head
 from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
@@ -31,6 +31,7 @@ from fitzroy.compiler.passes.heads.probing import (
 )
 from fitzroy.compiler.passes.heads.scores import without_sigmoid
 from fitzroy.compiler.passes.heads.segments import is_score, segments
+from fitzroy.compiler.passes.heads.straightening import straightened
 
 Floats = npt.NDArray[np.float32]
 
@@ -39,6 +40,9 @@ _PARTS = 4.0
 
 _LEAST_ROWS = 16
 """Fewer boxes are no detector's."""
+
+_NEAR = 1.0
+"""How far 8 bits may put a place from where it belongs, in cells."""
 
 
 def recognised(graph: Graph, anchors: str | None = None) -> Head:
@@ -286,6 +290,9 @@ class _Outputs:
         if anchors is not None:
             x_first = anchors[:, [1, 0, 3, 2, 5, 4]] if y_first else anchors
             anchors = x_first * np.resize(np.array(scale, np.float32), ANCHOR)
+            if graph.type(boxes).is_quantized:
+                levels = grids(graph, scores) or []
+                anchors = straightened(anchors, levels, self.size)
         return Head(
             self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
             logits=True, points=points, masks=masks, once=once, y_first=y_first,
@@ -364,6 +371,9 @@ class _Outputs:
             kinds = {(decoder.coding, decoder.exponent) for decoder in decoders}
             if len(decoders) == len(names) and len(kinds) == 1:
                 anchors = np.concatenate([decoder.anchors for decoder in decoders])
+                if not anchors[:, CENTRE].any():
+                    # Boxes that are only stretched have been decoded before.
+                    continue
                 first = decoders[0]
                 joint = Decoder(first.coding, anchors, first.exponent, first.corners)
                 boxes = self.columns.joined([name for name, _ in found], 1)
@@ -425,10 +435,9 @@ class _Outputs:
 
     def _reach(self, decoded: str) -> float:
         """A usual coordinate of decoded boxes."""
-        for probe in probes(self.graph, decoded, source_of):
-            if probe.region.size == BOX:
-                return float(np.abs(probe.answers).max())
-        return 0.0
+        # The last steps of a decoder, such as joining centres and sizes, say nothing of units.
+        ways = (x for x in probes(self.graph, decoded, source_of) if x.region.size == BOX)
+        return max((float(np.abs(probe.answers).max()) for probe in ways), default=0.0)
 
     def _scale(self, reach: float) -> tuple[float, float]:
         width, height = self.size
@@ -481,27 +490,49 @@ class _Outputs:
         result = None
         count = self.graph.type(part).shape[1]
         for probe in probes(self.graph, part, source_of):
-            fitted = _fitted_points(probe, decoder)
+            rounded = self.graph.type(probe.region.name).is_quantized
+            fitted = _fitted_points(probe, decoder, rounded=rounded)
             if fitted is not None:
                 result = Points(self._read(probe.region, count), *fitted)
         return result
 
 
-def _fitted_points(probe: Probe, decoder: Decoder) -> tuple[float, float, bool] | None:
-    """Scale and offset of keypoints, and whether they have a third number."""
+def _fitted_points(
+    probe: Probe, decoder: Decoder, *, rounded: bool
+) -> tuple[float, float, bool] | None:
+    """Scale and offset of keypoints, and whether they have a third number.
+
+    Args:
+        probe: how they are decoded.
+        decoder: how boxes are.
+        rounded: whether constants of the model are those of 8 bits.
+    """
     centre, unit = decoder.anchors[:, CENTRE], decoder.anchors[:, UNIT]
     zero, one = probe.constant(0), probe.constant(1)
     width = zero.shape[1]
+    origin, step = zero[:, :2], one[:, :2] - zero[:, :2]
     for point in (3, 2):
         if width % point:
             continue
-        with np.errstate(all="ignore"):
-            offset = float(np.median((zero[:, :2] - centre) / unit))
-            scale = float(np.median((one[:, :2] - zero[:, :2]) / unit))
-        offset, scale = round(offset, 4), round(scale, 4)
         rows = probe.random.reshape(len(zero), -1, point)
-        places = centre[:, None] + (rows[..., :2] * scale + offset) * unit[:, None]
+        places = origin[:, None] + rows[..., :2] * step[:, None]
         mine = np.concatenate([places, sigmoid(rows[..., 2:])], axis=2).reshape(len(zero), -1)
-        if np.allclose(mine, probe.answers, rtol=1e-3, atol=1e-3):
+        if not np.allclose(mine, probe.answers, rtol=1e-3, atol=1e-3):
+            continue
+        with np.errstate(all="ignore"):
+            offsets, scales = (origin - centre) / unit, step / unit
+        offset, scale = (_number(of, rounded=rounded) for of in (offsets, scales))
+        if offset is not None and scale is not None:
             return scale, offset, point == 3
     return None
+
+
+def _number(found: Floats, *, rounded: bool) -> float | None:
+    """The number that all of some are; None if they are not the same."""
+    middle = float(np.median(found))
+    if not rounded:
+        middle = round(middle, 4)
+        return middle if np.allclose(found, middle, rtol=1e-3, atol=1e-3) else None
+    # Each keypoint's own constants are of 8 bits: halves can be told apart.
+    nearest = round(2 * middle) / 2
+    return nearest if np.abs(found - nearest).max() < _NEAR else None

@@ -39,6 +39,7 @@ from fitzroy.compiler.passes.heads.kept import (
 )
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.recognition import image_size, recognised
+from fitzroy.compiler.passes.heads.row_order import in_row_order
 
 _MARGIN = 1.0
 """How far below the threshold logits are told apart, so that rounding does not lose objects."""
@@ -82,7 +83,7 @@ class ListDetections(HeadOptions, Pass):
         graph.prune()
         separate(Columns(graph), graph.outputs)
         graph.prune()
-        return graph
+        return in_row_order(graph)
 
     def _keeps(self, graph: Graph, node: Node) -> bool:
         """Whether TFLite's post-processing goes on choosing objects."""

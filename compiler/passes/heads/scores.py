@@ -25,5 +25,6 @@ def without_sigmoid(columns: Columns, name: str) -> str | None:
 
 
 def is_rescaled(graph: Graph, node: Node) -> bool:
-    """Whether a node gives the same numbers with another quantization."""
-    return node.op == "quantize" and graph.type(str(node.inputs[0])).is_quantized
+    """Whether a node gives the same numbers with another quantization, or as float32."""
+    conversion = node.op in ("quantize", "dequantize")
+    return conversion and graph.type(str(node.inputs[0])).is_quantized

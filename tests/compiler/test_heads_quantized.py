@@ -1,0 +1,151 @@
+"""Detectors that were quantized before, and the order of axes that TFLite exports have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.compiler import detectors
+from tests.compiler.test_heads import Floats, image, listed, overlap, rows_of, the_node
+
+import fitzroy
+from fitzroy.base.types import Array
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.box_coding import CENTRE, UNIT, BoxCoding
+from fitzroy.compiler.ops.detections import ANCHORS, BOXES, DetectionsAttributes
+from fitzroy.compiler.ops.elementwise import reals
+from fitzroy.compiler.passes.heads.anchors import Grid
+from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
+from fitzroy.compiler.passes.heads.straightening import straightened
+from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.compiler.quantization.pipeline import quantize_model
+
+SIZE = (detectors.SIDE, detectors.SIDE)
+
+
+def quantized(graph: Graph) -> Graph:
+    """A detector whose decoder is quantized, too."""
+    samples = [{"image": image(seed)} for seed in range(4)]
+    return quantize_model(graph, samples, QuantizeOptions()).graph
+
+
+def stored(seed: int) -> Array:
+    """A picture as quantized detectors read it."""
+    return np.rint(image(seed) * 255 - 128).astype(np.int8)
+
+
+def test_distributions_are_not_moved() -> None:
+    """Layers give boxes one after another; so expectations read them, and lists want them."""
+    result = listed(detectors.numbers_first())
+    assert "transpose" not in {node.op for node in result.nodes()}
+    flat = result.producer(str(the_node(result).inputs[BOXES]))
+    assert flat is not None
+    mean = result.producer(str(flat.inputs[0]))
+    assert mean is not None
+    assert mean.op == "conv_2d"
+    assert result.type(mean.outputs[0]).shape == (1, detectors.ROWS, 4, 1)
+
+
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("keypoints", [False, True])
+def test_codings_of_quantized_models(keypoints: bool, shares: bool) -> None:
+    """Operators tell the coding, whatever their scales; anchors are those of real numbers."""
+    graph = detectors.numbers_first(keypoints=keypoints, shares=shares)
+    exact, result = listed(graph.copy()), listed(quantized(graph))
+    wanted, found = the_node(exact), the_node(result)
+    first, second = wanted.attributes, found.attributes
+    assert isinstance(first, DetectionsAttributes)
+    assert isinstance(second, DetectionsAttributes)
+    assert second.coding is BoxCoding.DISTANCES
+    assert second.point_scale == first.point_scale
+    assert second.point_offset == first.point_offset
+    ours, theirs = _anchors(exact), _anchors(result)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
+
+
+def _anchors(graph: Graph) -> Floats:
+    data = graph.value(str(the_node(graph).inputs[ANCHORS])).data
+    assert data is not None
+    return data.astype(np.float32)
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_objects_of_quantized_models(shares: bool) -> None:
+    """They are nearer to those of real numbers than what the model decodes with 8 bits."""
+    graph = detectors.numbers_first(shares=shares)
+    small = quantized(graph)
+    result = with_best_classes(listed(small.copy()))
+    losses, coarse = [], []
+    for seed in range(4):
+        rows = rows_of(graph, image(seed))
+        (name,) = small.outputs
+        given = reals(fitzroy.evaluate(small, {"image": stored(seed)})[name], small.type(name))
+        given = given[0].T
+        whole = detectors.SIDE if shares else 1
+        boxes, rough = (_corners(x[:, :4] * whole) for x in (rows, given))
+        for item in fitzroy.evaluate(result, {"image": stored(seed)})["detections"]:
+            if item[4] > 0:
+                number = max(range(len(boxes)), key=lambda i: overlap(boxes[i], item))
+                losses.append(1 - overlap(boxes[number], item))
+                coarse.append(1 - overlap(boxes[number], rough[number]))
+    assert len(losses) > 8
+    assert np.mean(losses) < np.mean(coarse)
+
+
+def _corners(boxes: Floats) -> Floats:
+    half = boxes[:, 2:] / 2
+    return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
+
+
+def test_keypoints_before_boxes() -> None:
+    """Keypoints whose numbers come before boxes are recognised as those after them are."""
+    graph = detectors.numbers_first(keypoints=True)
+    rows = rows_of(graph, image())
+    found = fitzroy.evaluate(listed(graph), {"image": image()})
+    for row, points in zip(found["detections"], found["keypoints"], strict=True):
+        if row[4] > 0:
+            number = int(np.abs(rows[:, 4] - row[4]).argmin())
+            wanted = rows[number, 5:].reshape(-1, 3)
+            np.testing.assert_allclose(points, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_units_of_boxes_that_are_read_as_decoded() -> None:
+    """The last step of a decoder says nothing of them."""
+    m = detectors.Maker()
+    boxes, scores = m.rows([4]), m.sigmoid(m.rows([detectors.CLASSES]))
+    decoded = detectors.from_distances(m, boxes)
+    squares = m.binary("mul", m.binary("mul", decoded, decoded), 1 / detectors.SIDE)
+    graph = m.done(m.join([squares, scores], 2))
+    a = the_node(listed(graph)).attributes
+    assert isinstance(a, DetectionsAttributes)
+    assert a.coding in (BoxCoding.CENTRES, BoxCoding.CORNERS)
+    assert (a.x_scale, a.y_scale) == (1.0, 1.0)
+
+
+# --- anchors -------------------------------------------------------------------------------------
+
+GRIDS = [Grid(8, 8, 1), Grid(4, 4, 1)]
+
+
+def anchors(offset: float = 0.5) -> Floats:
+    """Anchors [n,6] of two levels, without sizes."""
+    points, strides = detectors.centres()
+    result = np.zeros((len(points), 6), np.float32)
+    result[:, CENTRE] = (points - 0.5 + offset) * strides
+    result[:, UNIT] = strides
+    return result
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5])
+def test_anchors_go_back_to_their_cells(offset: float) -> None:
+    exact = anchors(offset)
+    rounded = np.rint(exact / 0.7).astype(np.float32) * np.float32(0.7)
+    assert np.abs(rounded - exact).max() > 0.3
+    np.testing.assert_allclose(straightened(rounded, GRIDS, SIZE), exact, atol=1e-4)
+
+
+def test_other_anchors_stay() -> None:
+    for others in (anchors(0.25), anchors()[::-1].copy(), anchors() * np.float32(1.2)):
+        np.testing.assert_array_equal(straightened(others, GRIDS, SIZE), others)
+    moved = anchors() + np.float32(0.1)
+    for grids in ([], GRIDS[:1]):
+        np.testing.assert_array_equal(straightened(moved, grids, SIZE), moved)
