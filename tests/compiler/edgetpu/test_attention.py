@@ -67,6 +67,24 @@ def test_products_of_computed_matrices_are_exact(
     assert_exact(_product(batch, sizes, adjoint))
 
 
+@pytest.mark.parametrize("adj_x", [False, True])
+@pytest.mark.parametrize(("heads", "pixels"), [((2,), 70), ((), 9), ((1, 3), 5)])
+def test_columns_of_the_same_matrices_are_multiplied_together(
+    heads: tuple[int, ...], pixels: int, *, adj_x: bool
+) -> None:
+    """Converters write attention as one product for each pixel, which are too many."""
+    model, (rows, summands) = Model(7), (pixels, 8)
+    left = (summands, rows) if adj_x else (rows, summands)
+    x = model.graph.add_input("x", model.type((1, *heads, *left), 0.05))
+    y = model.graph.add_input("y", model.type((pixels, *heads, summands, 1), 0.04))
+    type = model.type((pixels, *heads, rows, 1), 0.8)
+    attributes = BatchMatMulAttributes(adj_x, False)
+    model.graph.outputs.append(model.emit("batch_matmul", [x, y], type, attributes))
+    graph = model.graph
+    assert not refusals(graph)
+    assert_exact(graph)
+
+
 @pytest.mark.parametrize("adjoint", [(False, False), (True, True)])
 @pytest.mark.parametrize(
     ("known", "computed"),

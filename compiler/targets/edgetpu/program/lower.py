@@ -30,6 +30,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, R
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
+from fitzroy.compiler.targets.edgetpu.lowerings.column_products import joined_columns
 from fitzroy.compiler.targets.edgetpu.lowerings.channels_in_turn import channels_in_turn
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.lowerings.tables import as_tables
@@ -148,12 +149,12 @@ def rewritten(graph: Graph, options: Options) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
     Functions that several operators make up are looked up, pixels that nothing reads are not
-    computed, axes have the order in which the least moves, products of matrices read parts of
-    images, convolutions have no groups, borders are those of images, and those of depthwise
-    convolutions fit, some channels at a time.
+    computed, columns of the same matrix are multiplied together, axes have the order in which the
+    least moves, products of matrices read parts of images, convolutions have no groups, borders
+    are those of images, and those of depthwise convolutions fit, some channels at a time.
     """
-    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(in_cheapest_orders)
-    whole = parts.then(taken_apart).then(padded_images).then(ungrouped)
+    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(joined_columns)
+    whole = parts.then(in_cheapest_orders).then(taken_apart).then(padded_images).then(ungrouped)
     return whole.then(partial(channels_in_turn, narrow_bytes=options.narrow_bytes))
 
 
