@@ -30,8 +30,8 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, R
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
-from fitzroy.compiler.targets.edgetpu.lowerings.column_products import joined_columns
 from fitzroy.compiler.targets.edgetpu.lowerings.channels_in_turn import channels_in_turn
+from fitzroy.compiler.targets.edgetpu.lowerings.column_products import joined_columns
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.lowerings.tables import as_tables
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
