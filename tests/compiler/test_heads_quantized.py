@@ -15,6 +15,7 @@ from fitzroy.compiler.ops.detections import ANCHORS, BOXES, DetectionsAttributes
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.passes.heads.anchors import Grid
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
+from fitzroy.compiler.passes.heads.options import HeadForm
 from fitzroy.compiler.passes.heads.straightening import straightened
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
@@ -94,6 +95,19 @@ def test_objects_of_quantized_models(shares: bool) -> None:
 def _corners(boxes: Floats) -> Floats:
     half = boxes[:, 2:] / 2
     return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_post_processing_of_quantized_models(shares: bool) -> None:
+    """Standard operators decode real numbers; the best object is that of the list."""
+    small = quantized(detectors.numbers_first(shares=shares))
+    rows = fitzroy.evaluate(listed(small.copy()), {"image": stored(1)})["detections"]
+    result = listed(small, HeadForm.SSD)
+    boxes, classes, scores, _ = fitzroy.evaluate(result, {"image": stored(1)}).values()
+    found = boxes[0, 0, [1, 0, 3, 2]] * detectors.SIDE
+    np.testing.assert_allclose(found, rows[0, :4], rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(scores[0, 0], rows[0, 4], rtol=1e-4)
+    assert classes[0, 0] == rows[0, 5]
 
 
 def test_keypoints_before_boxes() -> None:

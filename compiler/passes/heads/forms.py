@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,7 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
             where=graph.name,
             hint="use --form objects",
         )
-    maker = _Maker(graph, head)
+    maker = _Maker(graph, _real(graph, head))
     names = [graph.fresh(name) for name in _RESULTS]
     score, overlap, most = chosen
     a = DetectionAttributes(
@@ -97,6 +98,24 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
     node = Node(graph.fresh("post_process"), DetectionPostProcess.name, inputs, tuple(names), a)
     graph.add_node(node, types)
     return names
+
+
+def _real(graph: Graph, head: Head) -> Head:
+    """A head whose boxes and scores are float32, for standard operators to decode."""
+    boxes, scores, sure = (
+        name
+        if name is None or not graph.type(name).is_quantized
+        else graph.emit(
+            "dequantize",
+            [name],
+            TensorType(graph.type(name).shape, DType.FLOAT32),
+            stem=f"{DECODING}dequantize",
+        )
+        for name in (head.boxes, head.scores, head.objectness)
+    )
+    assert boxes is not None
+    assert scores is not None
+    return replace(head, boxes=boxes, scores=scores, objectness=sure)
 
 
 def _demand_boxes_only(graph: Graph, head: Head, form: str) -> None:
