@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.compiler import detectors
@@ -34,9 +36,15 @@ def stored(seed: int) -> Array:
     return np.rint(image(seed) * 255 - 128).astype(np.int8)
 
 
-def test_distributions_are_not_moved() -> None:
+@pytest.mark.parametrize("bias", [False, True])
+def test_distributions_are_not_moved(bias: bool) -> None:
     """Layers give boxes one after another; so expectations read them, and lists want them."""
-    result = listed(detectors.numbers_first())
+    graph = detectors.numbers_first()
+    if not bias:
+        (softmax,) = (node for node in graph.nodes() if node.op == "softmax")
+        (product,) = graph.consumers(softmax.outputs[0])
+        graph.update(replace(product, inputs=(*product.inputs[:2], None)))
+    result = listed(graph)
     assert "transpose" not in {node.op for node in result.nodes()}
     flat = result.producer(str(the_node(result).inputs[BOXES]))
     assert flat is not None

@@ -46,6 +46,6 @@ def _put_boxes_first(graph: Graph, node: Node) -> None:
     type = graph.type(node.outputs[0])
     turned = columns.transposed(str(node.inputs[0]), _SWAPPED)
     shape = tuple(type.shape[axis] for axis in _SWAPPED)
-    inputs = (turned, *map(str, node.inputs[1:]))
+    inputs = (turned, *node.inputs[1:])
     made = graph.emit(node.op, inputs, type.with_shape(shape), node.attributes, stem=node.name)
     graph.replace_uses(node.outputs[0], columns.transposed(made, _SWAPPED))
