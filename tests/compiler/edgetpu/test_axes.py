@@ -637,7 +637,9 @@ def test_rows_are_cut_from_tokens_behind_a_vector(first: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", [(1, 3136, 64), (1, 2000, 90), (1, 56, 56, 3, 32)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 3136, 64), (1, 2000, 90), (453, 375), (1, 56, 56, 3, 32)], ids=str
+)
 def test_many_rows_from_the_host_are_pixels(shape: Shape) -> None:
     """As tokens come back from operators that are not on the chip: no tile has room for them."""
     model = Model(7)
@@ -655,6 +657,14 @@ def test_many_rows_from_the_host_are_pixels(shape: Shape) -> None:
 def test_rows_from_the_host_are_pixels_where_these_divide(count: int) -> None:
     first, *_ = legalized(of_one("tanh", (1, count, 64), (1, count, 64), NO_ATTRIBUTES)).layers
     assert first.kind == ("receive" if count == 3136 else "receive vector")
+
+
+@pytest.mark.parametrize("shape", [(453, 431), (1, 1056, 431), (1, 3136, 128)], ids=str)
+def test_rows_from_the_host_come_through_small_slots(shape: Shape) -> None:
+    """Their image is one whose rows, or so many of them as fill words, are short."""
+    graph = of_one("tanh", shape, shape, NO_ATTRIBUTES)
+    assert legalized(graph).layers[0].kind == "receive"
+    lower(graph)
 
 
 # --- meaning -------------------------------------------------------------------------------------

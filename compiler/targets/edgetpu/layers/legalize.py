@@ -7,6 +7,7 @@ the layers so far, the values that share a place, and the views that have no pla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -16,10 +17,11 @@ from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.layers.conditions import demand
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import ROWS, grid
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, grids
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand, operands
 from fitzroy.hw_models.parameters import (
     ZeroBias,
@@ -125,18 +127,20 @@ class Legalizer:
 
         As a vector, it could be read only by operators of single elements.
 
+        Rows of the image come to all tiles of a row of the grid through two slots, in whole words.
+
         Returns:
-            None if every tile has room for a copy of the vector, or if the value is an image. So
-            it is if tiles have no room for the rows of the image that come to a row of tiles.
+            None if every tile has room for a copy of the vector, if the value is an image, or if
+            the slots would take more than half of narrow memory in any image of several columns.
         """
-        most = self.options.copied_bytes
-        if len(type.shape) in (0, 1, IMAGE_RANK) or type.size <= most:
+        if len(type.shape) in (0, 1, IMAGE_RANK) or type.size <= self.options.copied_bytes:
             return None
         channels = type.shape[-1]
-        height, width = grid(type.size // channels)
-        if -(-height // ROWS) * width * channels > most:
-            return None
-        return 1, height, width, channels
+        for height, width in grids(type.size // channels):
+            slot = math.lcm(width * channels, WORD)
+            if height > 1 < width and SLOTS * slot <= self.options.narrow_bytes // 2:
+                return 1, height, width, channels
+        return None
 
     def run(self, origins: Mapping[str, str] = MappingProxyType({})) -> None:
         """Legalize all nodes.

@@ -42,10 +42,15 @@ def round_up(value: int, unit: int) -> int:
 
 
 @lru_cache(_AXES)
+def grids(count: int) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of so many positions, those first that leave the fewest to any tile."""
+    options = [(rows, count // rows) for rows in range(1, count + 1) if count % rows == 0]
+    return tuple(sorted(options, key=lambda one: (-(-one[0] // ROWS) * -(-one[1] // COLUMNS), one)))
+
+
 def grid(count: int) -> tuple[int, int]:
     """Rows and columns of so many positions that leave the fewest to any tile."""
-    options = [(rows, count // rows) for rows in range(1, count + 1) if count % rows == 0]
-    return min(options, key=lambda one: (-(-one[0] // ROWS) * -(-one[1] // COLUMNS), one))
+    return grids(count)[0]
 
 
 @lru_cache(_AXES)
