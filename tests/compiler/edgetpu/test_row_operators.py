@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.compiler.edgetpu_models import Model, differences, findings, program
+from tests.compiler.edgetpu_models import Model, assert_exact, differences, findings, program
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
@@ -19,6 +20,8 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.reference import verify
+from fitzroy.compiler.targets.edgetpu.lowerings.softmax import Softmax
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized
 
 _GRIDS = ((6, 5), (3, 4), (2, 2))
 
@@ -152,3 +155,22 @@ def test_an_element_of_a_row_is_not_one_of_all_rows_of_a_pixel() -> None:
     made = program(graph)
     assert not findings(made)
     assert not differences(graph, made, 1)
+
+
+def test_a_row_of_its_own_image_is_rounded_as_the_others_are() -> None:
+    """The softmax of a single row has another arithmetic than that of several."""
+    model, channels = Model(5), 6
+    image = model.type((1, 1, 1, channels), 0.05)
+    parts = []
+    for number, grid in enumerate([(3, 4), (1, 1)]):
+        own = image.with_shape((1, *grid, channels))
+        x = model.graph.add_input(f"x{number}", own)
+        x = model.emit("max_pool_2d", [x], own, PoolAttributes((1, 1)))
+        rows = image.with_shape((1, grid[0] * grid[1], channels))
+        parts.append(model.emit("reshape", [x], rows, ReshapeAttributes(rows.shape)))
+    joined = image.with_shape((1, 13, channels))
+    x = model.emit("concatenation", parts, joined, ConcatenationAttributes(1))
+    after = model.type(joined.shape, 1 / 256)
+    model.graph.outputs = [model.emit("softmax", [x], after, SoftmaxAttributes())]
+    assert not any(isinstance(layer, Softmax) for layer in legalized(model.graph).layers)
+    assert_exact(model.graph)

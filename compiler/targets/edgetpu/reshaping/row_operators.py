@@ -123,6 +123,10 @@ def _rows(legalizer: Legalizer, call: Call) -> _Rows | None:
         each |= {type.shape[-1] // value.type.shape[-1] for type in types}
     if len(grids) != 1 or len(each) != 1 or max(each) > _MOST_ROWS:
         return None
+    alone = max(each) == 1 and any((1, 1) in images for images in grids)
+    if alone and isinstance(call.node.attributes, SoftmaxAttributes):
+        # A row alone is rounded as in float32; beside others, as by tables.
+        return None
     widths = {value.type.shape[-1] for value in values}
     if OPS[call.node.op].elementwise and max(each) > 1 and len(widths) > 1:
         # A pixel holds several rows: one element per row would not be repeated along its own row.
