@@ -618,7 +618,7 @@ def _of_two_variables(rows: int) -> Graph:
     [
         (
             of_one(
-                "transpose", (1, 200, 200, 8), (1, 8, 200, 200), TransposeAttributes((0, 3, 1, 2))
+                "transpose", (1, 230, 230, 8), (1, 8, 230, 230), TransposeAttributes((0, 3, 1, 2))
             ),
             "room for",
         ),
