@@ -828,7 +828,8 @@ def _shapes(layer: Layer) -> Iterator[TensorShape]:
 
 
 _MOST_REGIONS = 1 << 16
-"""Most combinations of tile rows and columns of one output to look at; real ones have 16."""
+"""Most combinations of tile rows and columns of one output to look at, unless its tables are longer
+themselves: an image has 16, and an output of several tensors one for each group of elements."""
 
 
 def _check_layout(layer: Layer, output: OutputLayer, place: _Place, below: str) -> None:
@@ -854,8 +855,9 @@ def _check_layout(layer: Layer, output: OutputLayer, place: _Place, below: str) 
     # Of all elements that share a tile and its row size, the last row and column end last.
     rows, local_rows = _greatest(y_tile[None], y_row)
     columns, local_bytes = _greatest(np.stack((x_tile, row_size)), x_byte)
-    if len(local_rows) * len(local_bytes) > _MOST_REGIONS:
-        raise place.fail(f"more than {_MOST_REGIONS} regions", below)
+    most = max(_MOST_REGIONS, len(y_tile) + len(x_tile))
+    if len(local_rows) * len(local_bytes) > most:
+        raise place.fail(f"more than {most} regions", below)
     last = tile[rows[0, :, None] + columns[0]] + local_rows[:, None] * columns[1] + local_bytes
     end = (int(last.max()) + layer.z_dim) * layer.element.itemsize
     if end > layer.size_bytes:

@@ -618,6 +618,24 @@ def test_layouts_with_many_regions_are_refused_at_once() -> None:
         darwinn.write_executable(broken)
 
 
+def test_layouts_may_list_many_groups_of_elements() -> None:
+    """An output of several tensors lists where each group begins; the tables are as long."""
+    file = execution()
+    count = 1 << 17
+    each, nothing = np.arange(count, dtype=np.int32), np.zeros(1, np.int32)
+    output(file, y_dim=count, x_dim=1, z_dim=1, size_bytes=count)
+    in_layout(
+        file,
+        y_coordinate_to_linear_tile_id_map=each,
+        x_coordinate_to_linear_tile_id_map=nothing,
+        linearized_tile_byte_offset=each,
+        x_coordinate_to_local_byte_offset=nothing,
+        y_coordinate_to_local_y_offset=np.zeros(count, np.int32),
+        x_coordinate_to_local_y_row_size=nothing,
+    )
+    assert darwinn.write_executable(file)
+
+
 # --- corpus --------------------------------------------------------------------------------------
 
 
