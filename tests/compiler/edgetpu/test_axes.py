@@ -324,6 +324,27 @@ def test_large_matrices_are_transposed_in_bands() -> None:
     assert_exact(graph)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("channels", [6, 22])
+def test_rows_of_several_images_are_transposed_image_by_image(channels: int) -> None:
+    """As boxes and scores of all levels of a detector, if their numbers go in front of boxes."""
+    model, levels = Model(3), []
+    for size in (40, 36):
+        image = model.type((1, size, size, channels), 0.05)
+        x = model.graph.add_input(f"x{size}", image)
+        pooled = model.emit("max_pool_2d", [x], image, PoolAttributes((1, 1)))
+        rows = image.with_shape((1, size * size, channels))
+        levels.append(model.emit("reshape", [pooled], rows, ReshapeAttributes(rows.shape)))
+    count = sum(model.of(name).shape[1] for name in levels)
+    every = model.of(levels[0]).with_shape((1, count, channels))
+    joined = model.emit("concatenation", levels, every, ConcatenationAttributes(1))
+    turned = every.with_shape((1, channels, count))
+    graph = finished(
+        model, model.emit("transpose", [joined], turned, TransposeAttributes((0, 2, 1)))
+    )
+    assert_exact(graph)
+
+
 def test_images_of_too_many_bands_are_not_transposed() -> None:
     shape, perm = (1, 230, 230, 8), (0, 2, 3, 1)
     graph = of_one("transpose", shape, tuple(shape[k] for k in perm), TransposeAttributes(perm))

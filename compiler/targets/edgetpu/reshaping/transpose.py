@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -31,7 +31,11 @@ from fitzroy.compiler.targets.edgetpu.reshaping.elements import (
 )
 from fitzroy.compiler.targets.edgetpu.reshaping.pixel_moves import moved_pixels
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
-from fitzroy.compiler.targets.edgetpu.reshaping.shapes import changes_bytes, temporary
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
+    MOST_JOINED,
+    changes_bytes,
+    temporary,
+)
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_IMAGES = 32
@@ -126,30 +130,17 @@ def _shuffled(legalizer: Legalizer, call: Call) -> None:
 def _in_bands(legalizer: Legalizer, call: Call) -> bool:
     """Transpose bands of an image one after the other, if tiles have no room for all of it.
 
-    Bands are of rows or columns before and after, or else of channels that fill words.
-
     Returns:
         Whether it did; otherwise one gather is enough, or bands cannot be cut or joined.
     """
     before, after = call.type(), call.result.type
     perm = call.attributes(TransposeAttributes).perm
-    (place, *others) = legalizer.parts(call.node.inputs[0] or "")
-    if len(perm) > IMAGE_RANK or several(before) or several(after) or others:
+    if len(perm) > IMAGE_RANK or several(before) or several(after):
         return False
-    count = -(-copied_bytes(legalizer, place) // MOST_BYTES)
-    if not 1 < count <= _MOST_BANDS:
+    axis, bounds = _by_parts(legalizer, call) or _by_size(legalizer, call)
+    if len(bounds) <= 2:
         return False
-    channels = {len(perm) - 1, perm[-1]}
-    units = {axis: WORD if axis in channels else 1 for axis in perm}
-    axes = [axis for axis in perm if before.shape[axis] >= count * units[axis]]
-    if not axes:
-        return False
-    # Of the same size where the extent divides.
-    axis = min(axes, key=lambda axis: (units[axis], before.shape[axis] % count))
-    extent, unit, rewriting = before.shape[axis], units[axis], Rewriting.of(legalizer, call)
-    bounds = [extent * number // (count * unit) * unit for number in range(count)]
-    bounds.append(extent)
-    parts = []
+    rewriting, parts = Rewriting.of(legalizer, call), []
     for begin, end in pairwise(bounds):
         band = rewriting.slice(call.node.inputs[0] or "", axis, begin, end - begin)
         shape = rewriting.graph.type(band).shape
@@ -164,6 +155,39 @@ def _in_bands(legalizer: Legalizer, call: Call) -> bool:
         return False
     legalizer.adopt(tried)
     return True
+
+
+def _by_size(legalizer: Legalizer, call: Call) -> tuple[int, list[int]]:
+    """The axis and the bounds of bands that tiles have room for; no bounds if there are none.
+
+    Bands are of rows or columns before and after, or else of channels that fill words.
+    """
+    before, perm = call.type(), call.attributes(TransposeAttributes).perm
+    (place, *others) = legalizer.parts(call.node.inputs[0] or "")
+    count = 1 if others else -(-copied_bytes(legalizer, place) // MOST_BYTES)
+    channels = {len(perm) - 1, perm[-1]}
+    units = {axis: WORD if axis in channels else 1 for axis in perm}
+    axes = [axis for axis in perm if before.shape[axis] >= count * units[axis]]
+    if not 1 < count <= _MOST_BANDS or not axes:
+        return 0, []
+    # Of the same size where the extent divides.
+    axis = min(axes, key=lambda axis: (units[axis], before.shape[axis] % count))
+    extent, unit = before.shape[axis], units[axis]
+    bounds = [extent * number // (count * unit) * unit for number in range(count)]
+    return axis, [*bounds, extent]
+
+
+def _by_parts(legalizer: Legalizer, call: Call) -> tuple[int, list[int]] | None:
+    """The axis and the bounds of bands that parts of the operand are, if no tile can join them."""
+    before = call.type()
+    sizes = [legalizer.type(part).size for part in legalizer.parts(call.node.inputs[0] or "")]
+    if len(sizes) == 1 or before.size <= MOST_JOINED:
+        return None
+    axis = next(axis for axis, extent in enumerate(before.shape) if extent > 1)
+    row = before.size // before.shape[axis]
+    if any(size % row for size in sizes):
+        return None
+    return axis, [0, *accumulate(size // row for size in sizes)]
 
 
 def _in_images(legalizer: Legalizer, call: Call, source: str, axes: Sequence[Axis]) -> None:
