@@ -118,6 +118,23 @@ def test_post_processing_of_quantized_models(shares: bool) -> None:
     assert classes[0, 0] == rows[0, 5]
 
 
+@pytest.mark.parametrize("small", [False, True])
+def test_form_before_decoding(small: bool) -> None:
+    """Distributions whose numbers come before boxes are those of boxes one after another."""
+    graph = detectors.numbers_first()
+    if small:
+        graph = quantized(graph)
+    picture = stored(1) if small else image(1)
+    result = listed(graph.copy(), HeadForm.YOLO)
+    assert "transpose" not in {node.op for node in result.nodes()}
+    softmax = next(node for node in graph.nodes() if node.op == "softmax")
+    exact = graph.cut([str(softmax.inputs[0])])
+    (bins,) = fitzroy.evaluate(exact, {"image": picture}).values()
+    rows, logits = fitzroy.evaluate(result, {"image": picture}).values()
+    np.testing.assert_array_equal(rows, bins.transpose(0, 2, 1, 3).reshape(rows.shape))
+    assert logits.shape == (1, detectors.ROWS, detectors.CLASSES)
+
+
 def test_keypoints_before_boxes() -> None:
     """Keypoints whose numbers come before boxes are recognised as those after them are."""
     graph = detectors.numbers_first(keypoints=True)

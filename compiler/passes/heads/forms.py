@@ -45,11 +45,15 @@ def raw_outputs(graph: Graph, head: Head) -> list[str]:
         if node.op not in ("reshape", "transpose", "conv_2d", "softmax"):
             break
         passed.add(node.op)
-        name = str(node.inputs[0])
-        type = graph.type(name)
-        found = type.rank == 3 and type.shape[2] == BOX * _BINS
-        if found and {"conv_2d", "softmax"} <= passed and head.objectness is None:
+        after, name = graph.type(name).shape, str(node.inputs[0])
+        shape = graph.type(name).shape
+        if len(shape) != 3 or not {"conv_2d", "softmax"} <= passed or head.objectness is not None:
+            continue
+        if shape[2] == BOX * _BINS:
             return [name, head.scores]
+        if after == (1, BOX, _BINS, shape[2]):
+            # PyTorch has the numbers of a box in front of the boxes.
+            return [Columns(graph).transposed(name, (0, 2, 1)), head.scores]
     raise UnsupportedError(
         f"its boxes are no distributions over {_BINS} distances, which the form yolo is made of",
         where=graph.name,
