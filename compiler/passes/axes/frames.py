@@ -10,6 +10,7 @@ import numpy as np
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
@@ -86,8 +87,18 @@ def _of_elements(graph: Graph, node: Node) -> Frame | None:
     return _alike(graph, node, node.inputs)
 
 
+def frame_of_pixels(graph: Graph, node: Node) -> Frame | None:
+    """The axes of a convolution that computes every pixel from the same pixel alone."""
+    attributes = node.attributes
+    if node.op != "conv_2d" or not isinstance(attributes, ConvAttributes):
+        return None
+    image, filters = (graph.type(str(name)) for name in node.inputs[:2])
+    single = filters.shape[1:] == (1, 1, image.shape[-1]) and attributes.stride == (1, 1)
+    return _connected(graph, node) if single else None
+
+
 def _connected(graph: Graph, node: Node) -> Frame | None:
-    """The frame of a fully connected layer, whose columns are last and are others afterwards."""
+    """The frame of a layer whose columns are last and are others afterwards."""
     source, (result,) = str(node.inputs[0]), node.outputs
     before, after = graph.type(source).shape, graph.type(result).shape
     others = [graph.value(name) for name in node.inputs[1:] if name is not None]

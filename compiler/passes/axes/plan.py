@@ -3,6 +3,8 @@
 Operators that work with any order of axes form regions with the values that they read and make.
 Each region gets a single order, the one that moves the least inside the region and at its borders.
 Candidates are the orders that its values have now, and those of the values they are moved from.
+Then parts of regions, between operators that move, get an order of their own where less moves so:
+a few numbers that are moved after a convolution may save to move all that it reads.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from typing import NamedTuple
 from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.compiler.ir import Attributes, Graph, Node
 from fitzroy.compiler.ops.shape import Shape
-from fitzroy.compiler.passes.axes.frames import Frame, Order, frame_of, is_plain, order_of
+from fitzroy.compiler.passes.axes.frames import (
+    Frame,
+    Order,
+    frame_of,
+    frame_of_pixels,
+    is_plain,
+    order_of,
+)
 from fitzroy.compiler.passes.axes.movement import Movement
 
 _MOVES = frozenset(["reshape", "transpose"])
@@ -70,6 +79,7 @@ class Plan:
         roots: for what moves make, the value that they begin with, and what moves its elements.
         axes: which axes are the same.
         regions: which values are of one region.
+        parts: which values are of one part of a region.
         orders: those in which operators that any order suits find values, as far as is decided and
             another than it was.
     """
@@ -80,6 +90,7 @@ class Plan:
     roots: dict[str, tuple[str, tuple[Attributes, ...]]] = field(default_factory=dict)
     axes: DisjointSets[Axis] = field(default_factory=DisjointSets)
     regions: DisjointSets[str] = field(default_factory=DisjointSets)
+    parts: DisjointSets[str] = field(default_factory=DisjointSets)
     orders: dict[str, Order] = field(default_factory=dict)
 
     @classmethod
@@ -120,11 +131,16 @@ class Plan:
             if name is not None and not self.graph.value(name).is_constant:
                 self.needs.setdefault(name, []).append(node)
         frame = frame_of(self.graph, node)
-        if frame is None:
-            return
+        if frame is not None:
+            for name in frame.values:
+                self.regions.join(node.outputs[0], name)
+            self._put_in(node, frame)
+
+    def _put_in(self, node: Node, frame: Frame) -> None:
+        """Note that any order of its axes suits an operator."""
         self.frames[node.name] = frame
         for name, axes in frame.values.items():
-            self.regions.join(node.outputs[0], name)
+            self.parts.join(node.outputs[0], name)
             for number, axis in enumerate(axes):
                 self.axes.join(Axis(node.name, axis, of_node=True), Axis(name, number))
 
@@ -143,17 +159,35 @@ class Plan:
     # --- choosing ------------------------------------------------------------------------------
 
     def choose(self) -> None:
-        """Decide on the orders of all regions, one after the other."""
+        """Decide on the orders of all regions, one after the other, and then on those of parts."""
+        self._choose_each(self.regions)
+        # They would tie whole regions to their order, in which channels are last.
+        for node in self.graph.nodes():
+            frame = frame_of_pixels(self.graph, node)
+            if frame is not None and not any(map(self._is_reordered, frame.values)):
+                for name in frame.values:
+                    self.orders.pop(name, None)
+                self._put_in(node, frame)
+        self._choose_each(self.parts)
+
+    def _is_reordered(self, name: str) -> bool:
+        """Whether operators find a value in another order; what only moves read has none."""
+        around = (self.graph.producer(name), *self.graph.consumers(name))
+        framed = any(node is not None and node.name in self.frames for node in around)
+        return name in self.orders and framed
+
+    def _choose_each(self, regions: DisjointSets[str]) -> None:
+        """Decide on the orders of some regions, one after the other."""
         members, borders = (
             defaultdict[str, list[str]](list),
             defaultdict[str, list[str]](list),
         )
         for name in self.graph.values:
             if name not in self.roots or name in self.needs:
-                members[self.regions.find(name)].append(name)
+                members[regions.find(name)].append(name)
         for name in self.needs:
             root, _ = self.roots.get(name, (name, ()))
-            for region in dict.fromkeys(map(self.regions.find, (name, root))):
+            for region in dict.fromkeys(map(regions.find, (name, root))):
                 borders[region].append(name)
         for region, names in members.items():
             if len(names) > 1 and any(name in self.roots for name in borders[region]):
@@ -161,15 +195,20 @@ class Plan:
 
     def _choose(self, names: Sequence[str], borders: Sequence[str]) -> None:
         """Decide on the order of a region: the cheapest one, if it is cheaper than what was."""
-        now = self._cost(borders, {})
+        now = self._cost(borders, self.orders)
         assert now is not None, "it is what was"
-        least, best = now, dict[str, Order]()
+        own = set(names)
+        others = {name: order for name, order in self.orders.items() if name not in own}
+        least, best = now, self.orders
         for wanted in self._wanted(names) if now[0] else ():
             orders = self._orders(names, wanted)
-            cost = self._cost(borders, orders) if orders and self._suit(orders) else None
-            if orders and cost is not None and cost[0] < now[0] and cost < least:
-                least, best = cost, orders
-        self.orders |= best
+            if orders is None or not self._suit(orders):
+                continue
+            every = {**others, **orders}
+            cost = self._cost(borders, every)
+            if cost is not None and cost[0] < now[0] and cost < least:
+                least, best = cost, every
+        self.orders = best
 
     def _wanted(self, names: Sequence[str]) -> list[tuple[Axis, ...]]:
         """Orders of axes to try: those that most values have, or have where they come from."""
@@ -182,10 +221,13 @@ class Plan:
             found[tuple(axes.values())] += 1
             if name in self.roots:
                 root, moves = self.roots[name]
-                movement = _moved(self.graph.type(root).shape, moves)
-                assert movement is not None, "it can be said of all roots"
-                last = [factors[-1][1] if factors else 0 for factors in movement.axes]
-                found[tuple(axes[axis] for axis in sorted(long, key=lambda n: -last[n]))] += 1
+                # Where it comes from may lie in another order by now.
+                for stored in dict.fromkeys([None, self.stored(root, self.orders)]):
+                    movement = _moved(self.graph.type(root).shape, moves, stored)
+                    if movement is None:
+                        continue
+                    last = [factors[-1][1] if factors else 0 for factors in movement.axes]
+                    found[tuple(axes[axis] for axis in sorted(long, key=lambda n: -last[n]))] += 1
         common = (axes for axes, _ in found.most_common() if len(set(axes)) == len(axes))
         return list(islice(common, _MOST_ORDERS))
 
@@ -231,16 +273,16 @@ class Plan:
         return True
 
     def _cost(self, borders: Sequence[str], orders: Mapping[str, Order]) -> Cost | None:
-        """What it costs to move what operators read, with some orders beside those decided on.
+        """What it costs to move what operators read.
 
         Returns:
             None if it cannot be said how elements move then.
         """
-        every, costs = {**self.orders, **orders}, [(0, 0)]
+        costs = [(0, 0)]
         for name in borders:
             # Many readers want the same form, which is made once.
-            for need in dict.fromkeys(self.need(name, one, every) for one in self.needs[name]):
-                moved = self.movement(need, every)
+            for need in dict.fromkeys(self.need(name, one, orders) for one in self.needs[name]):
+                moved = self.movement(need, orders)
                 if moved is None:
                     return None
                 costs.append(moved.cost)
