@@ -180,6 +180,10 @@ def test_no_detector_is_refused_with_reasons() -> None:
     with pytest.raises(UnsupportedError, match="the model does not hold"):
         listed(m.done(m.join([m.rows([4]), m.sigmoid(m.rows([4]))], 2)))
     m = detectors.Maker()
+    rotated = [detectors.from_distances(m, m.rows([4])), m.sigmoid(m.rows([4])), m.rows([1])]
+    with pytest.raises(UnsupportedError, match="boxes are rotated"):
+        listed(m.done(m.join(rotated, 2)))
+    m = detectors.Maker()
     with pytest.raises(UnsupportedError, match="have 3 axes"):
         listed(m.done(m.layer(m.image, 8)))
     graph = Graph("vectors")

@@ -469,6 +469,11 @@ class _Outputs:
         if prototypes is not None:
             return None, Masks(part, prototypes)
         points = None if decoder is None else self._points(part, decoder)
+        if points is None and width == 1:
+            raise _NoHeadError(
+                "boxes are rotated: the column after the scores has their angles, for which a list "
+                "of objects has no place"
+            )
         if points is None:
             raise _NoHeadError(
                 f"{width} columns after the scores are neither keypoints nor weights of masks"
