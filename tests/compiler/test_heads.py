@@ -128,6 +128,37 @@ def test_codings() -> None:
             np.testing.assert_allclose(anchors[:, 2:4], np.repeat(strides, 2, 1), rtol=1e-5)
 
 
+def test_an_objectness_that_is_always_one_is_left_out() -> None:
+    """YOLOv6 writes a column of ones between boxes and scores."""
+    m = detectors.Maker()
+    boxes, logits = detectors.from_distances(m, m.rows([4])), m.rows([detectors.CLASSES])
+    ones = m.constant(np.ones((1, detectors.ROWS, 1)))
+    same = m.done(m.join([boxes, m.sigmoid(logits)], 2)).copy()
+    result = listed(m.done(m.join([boxes, ones, m.sigmoid(logits)], 2)))
+    same = listed(same)
+    assert len(the_node(result).inputs) == 3
+    found, wanted = (fitzroy.evaluate(g, {"image": image()})["detections"] for g in (result, same))
+    assert wanted[0, 4] > 0
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True)])
+def test_outputs_apart_in_any_order_of_axes(turned: tuple[bool, bool]) -> None:
+    """PP-YOLOE gives boxes one after another, and the scores of one class after another."""
+    m = detectors.Maker()
+    boxes = detectors.from_distances(m, m.rows([4]), corners=True)
+    scores = m.sigmoid(m.rows([detectors.CLASSES]))
+    same = listed(m.done(boxes, scores).copy())
+    outputs = [
+        m.transpose(name, 0, 2, 1) if turn else name
+        for name, turn in zip((boxes, scores), turned, strict=True)
+    ]
+    result = listed(m.done(*outputs))
+    found, wanted = (fitzroy.evaluate(g, {"image": image()})["detections"] for g in (result, same))
+    assert wanted[0, 4] > 0
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_keypoints_are_those_of_the_model() -> None:
     graph = detectors.pose()
     found = fitzroy.evaluate(listed(graph), {"image": image()})

@@ -5,6 +5,7 @@ Facts: how the exporters of YOLOX and NanoDet, effdet and MediaPipe give them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ def pair_of(columns: Columns) -> Pair | None:
     rows = [name for name in graph.outputs if graph.type(name).rank == 3]
     if len(rows) != 2:
         return _joined_levels(columns)
-    if graph.type(rows[0]).shape[:2] != graph.type(rows[1]).shape[:2]:
+    rows = _one_after_another(columns, rows)
+    if not rows:
         return None
     for boxes, scores in (rows, rows[::-1]):
         wide, classes = graph.type(boxes).shape[2], graph.type(scores).shape[2]
@@ -60,6 +62,19 @@ def pair_of(columns: Columns) -> Pair | None:
         if _is_encoded(graph, whole[0]) and is_score(columns, whole[1]):
             return _of_distributions(columns, whole[0], whole[1])
     return None
+
+
+def _one_after_another(columns: Columns, names: Sequence[str]) -> list[str]:
+    """Two outputs as rows [1,n,c] of as many boxes, whatever axis has these; nothing for others."""
+    for turned in itertools.product((False, True), repeat=len(names)):
+        shapes = [columns.graph.type(name).shape for name in names]
+        counts = {shape[1 + turn] for shape, turn in zip(shapes, turned, strict=True)}
+        if len(counts) == 1 and min(counts) >= _FEWEST and {shape[0] for shape in shapes} == {1}:
+            return [
+                columns.transposed(name, (0, 2, 1)) if turn else name
+                for name, turn in zip(names, turned, strict=True)
+            ]
+    return []
 
 
 def joined_pair(columns: Columns) -> Pair | None:

@@ -265,18 +265,19 @@ class _Outputs:
         decoded = self.columns.take(rows, 2, 0, BOX)
         coded = self._coded_boxes(rows, decoded)
         boxes, decoder, scale = coded
+        first = BOX + self._is_sure(rows)
         scored = [
             part
             for part in segments(self.graph, rows)
-            if part.begin >= BOX and is_score(self.columns, part)
+            if part.begin >= first and is_score(self.columns, part)
         ]
-        if not scored or scored[0].begin != BOX:
+        if not scored or scored[0].begin != first:
             raise _NoHeadError("the fifth column is no score: no sigmoid computes it")
         end = scored[0].begin
         for part in scored:
             end = part.end if part.begin == end else end
-        begin, objectness = BOX, None
-        if self._has_objectness(decoder, end - begin):
+        begin, objectness = first, None
+        if first == BOX and self._has_objectness(decoder, end - begin):
             objectness = self._score(rows, BOX, 1)
             begin += 1
         scores = self._score(rows, begin, end - begin)
@@ -306,6 +307,11 @@ class _Outputs:
             return False
         several = decoder.coding is BoxCoding.EXPONENTIAL and scores > 1
         return several or decoder.coding is BoxCoding.SQUARES
+
+    def _is_sure(self, rows: str) -> bool:
+        """Whether the objectness is always one, as YOLOv6 has it."""
+        value = self.graph.value(self.columns.take(rows, 2, BOX, 1))
+        return value.data is not None and np.allclose(reals(value.data, value.type), 1, atol=0.01)
 
     def _before_choice(self) -> str | None:
         """All rows of a model that gives its best ones, joined again; None if it does not.
