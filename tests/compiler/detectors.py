@@ -190,21 +190,33 @@ ANCHORS = np.array([[[6, 9], [12, 7]], [[20, 16], [11, 30]]], np.float32)
 """Widths and heights of two anchors for each level."""
 
 
-def anchored(seed: int = 1, *, classes: int = CLASSES) -> Graph:
-    """YOLOv5: anchors, one layer for each level [1,n,5+c]."""
+def anchored(seed: int = 1, *, classes: int = CLASSES, cells_first: bool = False) -> Graph:
+    """YOLOv5: anchors, one layer for each level [1,n,5+c].
+
+    Args:
+        seed: of the filters.
+        classes: how many there are.
+        cells_first: whether boxes are decoded in the order that layers give them, as importers of
+            ONNX leave it, and counted by anchors afterwards.
+    """
     m, levels = Maker(seed), []
+    order = (0, 3, 1, 2, 4)
     for x, (side, stride), anchors in zip(m.features(), CELLS, ANCHORS, strict=True):
         columns = 5 + classes
         parts = m.reshape(m.layer(x, 2 * columns), 1, side, side, 2, columns)
-        sure = m.sigmoid(m.transpose(parts, 0, 3, 1, 2, 4))
+        sure = m.sigmoid(parts if cells_first else m.transpose(parts, *order))
         xy, wh, rest = m.split(sure, 4, 2, 2, 1 + classes)
         line = np.arange(side)
-        grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(1, 1, side, side, 2) - 0.5
+        grid = np.stack(np.meshgrid(line, line), axis=-1) - 0.5
+        grid = grid[None, :, :, None] if cells_first else grid[None, None]
+        sizes = anchors[None, None, None] if cells_first else anchors[None, :, None, None]
         xy = m.binary("mul", m.binary("add", m.binary("mul", xy, 2), grid),
                       stride)  # fmt: skip
         double = m.binary("mul", wh, 2)
-        wh = m.binary("mul", m.binary("mul", double, double), anchors.reshape(1, 2, 1, 1, 2))
-        levels.append(m.reshape(m.join([xy, wh, rest], 4), 1, 2 * side * side, columns))
+        wh = m.binary("mul", m.binary("mul", double, double), sizes)
+        joint = m.join([xy, wh, rest], 4)
+        joint = m.transpose(joint, *order) if cells_first else joint
+        levels.append(m.reshape(joint, 1, 2 * side * side, columns))
     return m.done(m.join(levels, 1))
 
 

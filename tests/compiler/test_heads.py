@@ -159,6 +159,16 @@ def test_outputs_apart_in_any_order_of_axes(turned: tuple[bool, bool]) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_boxes_may_be_counted_in_another_order_after_they_are_decoded() -> None:
+    graphs = [listed(detectors.anchored(cells_first=moved)) for moved in (False, True)]
+    plain, moved = (the_node(graph).attributes for graph in graphs)
+    assert plain == moved
+    results = [fitzroy.evaluate(graph, {"image": image()}) for graph in graphs]
+    (first,), (second,) = (found.values() for found in results)
+    assert (first[:, 4] > 0).sum() > 3
+    np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-5)
+
+
 def test_keypoints_are_those_of_the_model() -> None:
     graph = detectors.pose()
     found = fitzroy.evaluate(listed(graph), {"image": image()})

@@ -8,8 +8,9 @@ it is that coding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +37,13 @@ class Probe:
         graph: the part, in real numbers; its input is the value of the region.
         region: where encoded boxes are, 4 numbers along its axis.
         output: the decoded boxes [1,n,4].
+        order: the other axes of the region's value, in the order in which decoded boxes count them.
     """
 
     graph: Graph
     region: Region
     output: str
+    order: tuple[int, ...]
 
     @classmethod
     def between(cls, graph: Graph, region: Region, output: str) -> Probe | None:
@@ -67,7 +70,29 @@ class Probe:
         part.outputs = [output]
         real = in_real_numbers(part)
         (made,) = real.outputs
-        return None if made == region.name else cls(real, region, made)
+        others = tuple(axis for axis in range(real.type(region.name).rank) if axis != region.axis)
+        return None if made == region.name else cls(real, region, made, others)._in_order()
+
+    def _in_order(self) -> Probe:
+        """The same with axes in the order that rows have afterwards.
+
+        Exporters may move axes behind the decoder: YOLOv5's boxes are counted by cells before, and
+        by anchors afterwards. Rows of zeros and of ones, mixed at random, tell where each goes.
+
+        Returns:
+            The probe itself if no order is right.
+        """
+        shape = self.graph.type(self.region.name).shape
+        units = tuple(axis for axis in self.order if shape[axis] == 1)
+        mixed = np.random.default_rng(_SEED).integers(0, 2, (self.count, 1)).astype(np.float32)
+        zero, one = self.constant(0), self.constant(1)
+        wanted = np.where(mixed > 0, one, zero)
+        rows = np.broadcast_to(mixed, wanted.shape)
+        for chosen in permutations(axis for axis in self.order if shape[axis] > 1):
+            probe = replace(self, order=(*units, *chosen))
+            if np.allclose(probe.run(rows), wanted, equal_nan=True):
+                return probe
+        return self
 
     @property
     def count(self) -> int:
@@ -78,11 +103,11 @@ class Probe:
         """What a row [n,c] is decoded to [n,c], for boxes or keypoints."""
         region = self.region
         type = self.graph.type(region.name)
-        shape = [extent for axis, extent in enumerate(type.shape) if axis != region.axis]
+        rows = boxes.reshape(*(type.shape[axis] for axis in self.order), region.size)
         whole = np.zeros(type.shape, np.float32)
         index: list[slice] = [slice(None)] * type.rank
         index[region.axis] = slice(region.begin, region.end)
-        whole[tuple(index)] = np.moveaxis(boxes.reshape(*shape, region.size), -1, region.axis)
+        whole[tuple(index)] = rows.transpose(np.argsort((*self.order, region.axis)))
         result: Floats = evaluate(self.graph, {region.name: whole})[self.output][0]
         return result
 

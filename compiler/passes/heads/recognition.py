@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ from fitzroy.compiler.ops.detections import Detections, sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.apart import anchored_head, grids, peaks_head
-from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
+from fitzroy.compiler.passes.heads.columns import Columns, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
 from fitzroy.compiler.passes.heads.keypoints import keypoints_head
@@ -399,16 +398,17 @@ class _Outputs:
         for probe in probes(self.graph, decoded, source_of):
             decoder = decoder_of(probe) if probe.region.size == BOX else None
             if decoder is not None:
-                result = self._read(probe.region, self.graph.type(decoded).shape[1]), decoder
+                result = self._read(probe, self.graph.type(decoded).shape[1]), decoder
         return result
 
-    def _read(self, region: Region, count: int) -> str:
-        """The elements of a region as rows [1,n,c]."""
+    def _read(self, probe: Probe, count: int) -> str:
+        """What a probe decodes as rows [1,n,c], in the order of decoded ones."""
+        region = probe.region
         name = self.columns.take(region.name, region.axis, region.begin, region.size)
-        type = self.graph.type(name)
-        if math.prod(type.shape[region.axis + 1 :]) > 1:
-            others = tuple(axis for axis in range(type.rank) if axis != region.axis)
-            name = self.columns.transposed(name, (*others, region.axis))
+        type, perm = self.graph.type(name), (*probe.order, region.axis)
+        moved = [axis for axis in perm if type.shape[axis] > 1]
+        if moved != sorted(moved):
+            name = self.columns.transposed(name, perm)
         return self.columns.reshaped(name, (1, count, type.size // count))
 
     def _plain(self, decoded: str) -> BoxCoding:
@@ -504,7 +504,7 @@ class _Outputs:
             rounded = self.graph.type(probe.region.name).is_quantized
             fitted = _fitted_points(probe, decoder, rounded=rounded)
             if fitted is not None:
-                result = Points(self._read(probe.region, count), *fitted)
+                result = Points(self._read(probe, count), *fitted)
         return result
 
 
