@@ -190,7 +190,9 @@ ANCHORS = np.array([[[6, 9], [12, 7]], [[20, 16], [11, 30]]], np.float32)
 """Widths and heights of two anchors for each level."""
 
 
-def anchored(seed: int = 1, *, classes: int = CLASSES, cells_first: bool = False) -> Graph:
+def anchored(
+    seed: int = 1, *, classes: int = CLASSES, cells_first: bool = False, apart: bool = False
+) -> Graph:
     """YOLOv5: anchors, one layer for each level [1,n,5+c].
 
     Args:
@@ -198,14 +200,18 @@ def anchored(seed: int = 1, *, classes: int = CLASSES, cells_first: bool = False
         classes: how many there are.
         cells_first: whether boxes are decoded in the order that layers give them, as importers of
             ONNX leave it, and counted by anchors afterwards.
+        apart: whether centres, extents and scores each have a sigmoid, as YOLOv5's exporter to
+            TensorFlow writes it.
     """
     m, levels = Maker(seed), []
     order = (0, 3, 1, 2, 4)
     for x, (side, stride), anchors in zip(m.features(), CELLS, ANCHORS, strict=True):
         columns = 5 + classes
         parts = m.reshape(m.layer(x, 2 * columns), 1, side, side, 2, columns)
-        sure = m.sigmoid(parts if cells_first else m.transpose(parts, *order))
-        xy, wh, rest = m.split(sure, 4, 2, 2, 1 + classes)
+        parts = parts if cells_first else m.transpose(parts, *order)
+        xy, wh, rest = m.split(parts if apart else m.sigmoid(parts), 4, 2, 2, 1 + classes)
+        if apart:
+            xy, wh, rest = map(m.sigmoid, (xy, wh, rest))
         line = np.arange(side)
         grid = np.stack(np.meshgrid(line, line), axis=-1) - 0.5
         grid = grid[None, :, :, None] if cells_first else grid[None, None]

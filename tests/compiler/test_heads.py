@@ -159,10 +159,14 @@ def test_outputs_apart_in_any_order_of_axes(turned: tuple[bool, bool]) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_boxes_may_be_counted_in_another_order_after_they_are_decoded() -> None:
-    graphs = [listed(detectors.anchored(cells_first=moved)) for moved in (False, True)]
-    plain, moved = (the_node(graph).attributes for graph in graphs)
-    assert plain == moved
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("cells_first", [False, True])
+def test_exports_of_detectors_with_anchors(cells_first: bool, apart: bool) -> None:
+    """Boxes may be counted in another order after they are decoded, and sigmoids be several."""
+    other = detectors.anchored(cells_first=cells_first, apart=apart)
+    graphs = [listed(graph) for graph in (detectors.anchored(), other)]
+    plain, exported = (the_node(graph).attributes for graph in graphs)
+    assert plain == exported
     results = [fitzroy.evaluate(graph, {"image": image()}) for graph in graphs]
     (first,), (second,) = (found.values() for found in results)
     assert (first[:, 4] > 0).sum() > 3

@@ -19,7 +19,7 @@ from fitzroy.compiler.passes.heads.anchors import Grid
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.options import HeadForm
 from fitzroy.compiler.passes.heads.straightening import straightened
-from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.compiler.quantization.options import Border, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 
 SIZE = (detectors.SIDE, detectors.SIDE)
@@ -188,3 +188,16 @@ def test_other_anchors_stay() -> None:
     moved = anchors() + np.float32(0.1)
     for grids in ([], GRIDS[:1]):
         np.testing.assert_array_equal(straightened(moved, grids, SIZE), moved)
+
+
+@pytest.mark.parametrize("type", [Border.INT8, Border.UINT8])
+def test_sigmoids_of_quantized_models_may_be_several(type: Border) -> None:
+    """Outputs may be converted to another type of 8 bits once rows are joined."""
+    graph = detectors.anchored(cells_first=True, apart=True)
+    samples = [{"image": image(seed)} for seed in range(4)]
+    options = QuantizeOptions(output_type=type, mixed_outputs=Mixed.KEEP)
+    result = listed(quantize_model(graph, samples, options).graph)
+    found = the_node(result).attributes
+    assert isinstance(found, DetectionsAttributes)
+    assert found.coding is BoxCoding.SQUARES
+    assert "sigmoid" in {node.op for node in result.nodes()}

@@ -28,7 +28,7 @@ from fitzroy.compiler.passes.heads.probing import (
     gives_corners,
     probes,
 )
-from fitzroy.compiler.passes.heads.scores import without_sigmoid
+from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
 from fitzroy.compiler.passes.heads.segments import is_score, segments
 from fitzroy.compiler.passes.heads.straightening import straightened
 
@@ -94,9 +94,9 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
 
 
 def _stored(graph: Graph, name: str) -> str:
-    """The quantized rows that an output is made of; the output itself if there are none."""
+    """The quantized rows that an output is converted from; the output itself if there are none."""
     node = graph.producer(name)
-    rows = node is not None and node.op == "dequantize" and graph.type(name).rank == 3
+    rows = node is not None and is_rescaled(graph, node) and graph.type(name).rank == 3
     return str(node.inputs[0]) if node is not None and rows else name
 
 

@@ -31,6 +31,7 @@ from fitzroy.compiler.passes.heads.forms import (
     threshold_logit,
 )
 from fitzroy.compiler.passes.heads.head import Head
+from fitzroy.compiler.passes.heads.joint_sigmoids import join_sigmoids
 from fitzroy.compiler.passes.heads.kept import (
     is_replaceable,
     listed,
@@ -72,6 +73,7 @@ class ListDetections(HeadOptions, Pass):
             graph.outputs = self._kept(graph, node)
             graph.prune()
             return graph
+        join_sigmoids(graph)
         head = recognised(graph, self.anchors)
         if self.form is HeadForm.YOLO:
             graph.outputs = raw_outputs(graph, head)
