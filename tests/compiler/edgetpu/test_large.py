@@ -629,16 +629,22 @@ def test_views_get_a_place_for_operators_that_need_one() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("extent", "channels"), [((64, 40), 32), ((88, 64), 13), ((128, 128), 1), ((120, 100), 3)]
+    ("extent", "after", "channels"),
+    [
+        ((64, 40), (10, 256), 32),
+        ((88, 64), (512, 11), 13),
+        ((120, 128), (1024, 15), 1),
+        ((120, 100), (125, 96), 3),
+    ],
 )
 def test_images_of_more_values_than_a_loop_counts_are_reshaped(
-    extent: tuple[int, int], channels: int
+    extent: tuple[int, int], after: tuple[int, int], channels: int
 ) -> None:
+    """Their rows end at so many places that they are not copied as boxes."""
     graph = chain(I8, (*extent, 4))
     grow(graph, "conv_2d", channels, (3, 3))
     (x,) = graph.outputs
-    shape = (1, extent[0] // 2, extent[1] * 2, channels)
-    graph.outputs = [reshape(graph, x, shape)]
+    graph.outputs = [reshape(graph, x, (1, *after, channels))]
     pool(graph, "max_pool_2d", (3, 3), (2, 2))
     assert kinds(graph)["ToImage"]
     assert differences(graph, seeds=(1,))[0] == 0
