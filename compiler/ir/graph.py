@@ -93,7 +93,8 @@ class Node:
 
 
 _DIGITS = 9
-"""Digits of a number after a name; longer ones are as good as none."""
+"""Digits that are read of the number after a name. Longer numbers are taken for smaller ones, and
+the search for a name then only begins earlier than it has to."""
 
 
 def unused_name(stem: str, *taken: Container[str]) -> str:

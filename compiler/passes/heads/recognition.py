@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -395,8 +396,8 @@ class _Outputs:
     def _level(self, decoded: str) -> tuple[str, Decoder | None]:
         """The earliest encoded boxes [1,n,4] that a known coding fits, and that."""
         result: tuple[str, Decoder | None] = (decoded, None)
-        for probe in probes(self.graph, decoded, source_of):
-            decoder = decoder_of(probe) if probe.region.size == BOX else None
+        for probe in self._ways(decoded):
+            decoder = decoder_of(probe)
             if decoder is not None:
                 result = self._read(probe, self.graph.type(decoded).shape[1]), decoder
         return result
@@ -411,11 +412,14 @@ class _Outputs:
             name = self.columns.transposed(name, perm)
         return self.columns.reshaped(name, (1, count, type.size // count))
 
+    def _ways(self, decoded: str) -> Iterator[Probe]:
+        """Ways from four numbers to decoded boxes, the shortest first."""
+        every = probes(self.graph, decoded, source_of)
+        return (probe for probe in every if probe.region.size == BOX)
+
     def _plain(self, decoded: str) -> BoxCoding:
         """What decoded boxes are, by trying the decoder."""
-        ways = [
-            probe for probe in probes(self.graph, decoded, source_of) if probe.region.size == BOX
-        ]
+        ways = list(self._ways(decoded))
         # The last steps of a decoder may be the same for corners as for centres.
         if any(gives_corners(probe) for probe in ways):
             return BoxCoding.CORNERS
@@ -432,8 +436,7 @@ class _Outputs:
         if decoder is not None:
             centres = decoder.anchors[:, CENTRE]
         else:
-            ways = (x for x in probes(self.graph, decoded, source_of) if x.region.size == BOX)
-            *_, longest = ways
+            *_, longest = self._ways(decoded)
             zero = longest.constant(0)
             centres = zero[:, :2] + zero[:, 2:] if gives_corners(longest) else zero[:, :2]
         first, second = np.abs(np.diff(centres, axis=0)).sum(axis=0)
@@ -442,8 +445,8 @@ class _Outputs:
     def _reach(self, decoded: str) -> float:
         """A usual coordinate of decoded boxes."""
         # The last steps of a decoder, such as joining centres and sizes, say nothing of units.
-        ways = (x for x in probes(self.graph, decoded, source_of) if x.region.size == BOX)
-        return max((float(np.abs(probe.answers).max()) for probe in ways), default=0.0)
+        reaches = (float(np.abs(probe.answers).max()) for probe in self._ways(decoded))
+        return max(reaches, default=0.0)
 
     def _scale(self, reach: float) -> tuple[float, float]:
         width, height = self.size

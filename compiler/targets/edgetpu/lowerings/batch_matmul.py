@@ -169,13 +169,19 @@ def _transposed(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttribu
     rewriting, left = Rewriting.of(legalizer, call), call.operand(0).type
     rows, columns = left.shape[-2:]
     matrices = rewriting.reshape(call.operand(0).name, (1, _count(left), rows, columns))
-    type = left.with_shape((1, _count(left), columns, rows))
-    swapped = rewriting.emit("transpose", [matrices], type, TransposeAttributes((0, 1, 3, 2)))
-    first = rewriting.reshape(swapped, (*left.shape[:-2], columns, rows))
+    first = rewriting.reshape(_swapped(rewriting, matrices), (*left.shape[:-2], columns, rows))
     inputs = [first, call.operand(1).name]
     own = replace(attributes, adj_x=False)
     rewriting.emit("batch_matmul", inputs, call.result.type, own, result=call.result.name)
     rewriting.run(legalizer)
+
+
+def _swapped(rewriting: Rewriting, name: str) -> str:
+    """The matrices of a value [1,n,rows,columns], each transposed."""
+    type = rewriting.graph.type(name)
+    _, count, rows, columns = type.shape
+    swapped = type.with_shape((1, count, columns, rows))
+    return rewriting.emit("transpose", [name], swapped, TransposeAttributes((0, 1, 3, 2)))
 
 
 def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
@@ -288,9 +294,7 @@ def _by_matrices(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttrib
             name if count == 1 else rewriting.slice(name, 1, number, 1) for name in stacked
         )
         if attributes.adj_x:
-            type = rewriting.graph.type(left)
-            swapped = replace(type, shape=(1, 1, type.shape[3], type.shape[2]))
-            left = rewriting.emit("transpose", [left], swapped, TransposeAttributes((0, 1, 3, 2)))
+            left = _swapped(rewriting, left)
         own = replace(attributes, adj_x=False)
         parts.append(rewriting.emit("batch_matmul", [left, right], single, own))
     together = replace(after, shape=(1, count, *after.shape[-2:]))
