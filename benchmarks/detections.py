@@ -41,8 +41,10 @@ from fitzroy.compiler.passes.heads.rewriting import (
 )
 from fitzroy.compiler.quantization.agreement import mean_average_precision
 from fitzroy.compiler.quantization.comparison import real_output, stored_input
+from fitzroy.compiler.quantization.functions import ANY_TABLE, FunctionUnit
 from fitzroy.compiler.quantization.options import Mixed, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
 
@@ -222,7 +224,7 @@ def _variants(
 
     whole = QuantizeOptions(parts=1)
 
-    def heads(chosen: QuantizeOptions, *measures: str) -> Made:
+    def heads(chosen: QuantizeOptions, *measures: str, unit: FunctionUnit = ANY_TABLE) -> Made:
         (name,) = listing.inputs
         samples = [{name: picture} for picture in pictures]
         graph, bounds = listing, dict[str, tuple[float, float]]()
@@ -230,7 +232,7 @@ def _variants(
             graph, bounds = with_box_parts(graph, ranges_of_objects(graph, samples))
         found = limits(graph, options) if "scores" in measures else {}
         kept = features(graph, options) if "features" in measures else set()
-        return _quantized(graph, chosen, pictures, found, kept, bounds), _listed
+        return _quantized(graph, chosen, pictures, found, kept, bounds, unit), _listed
 
     return {
         "one output, one scale": lambda: joined(Mixed.KEEP),
@@ -242,6 +244,9 @@ def _variants(
         "boxes with the range of objects' boxes, in 2 parts": lambda: heads(whole, *_ALL),
         "channels with outliers in up to 16 parts": lambda: heads(QuantizeOptions(), *_ALL),
         "functions in tables": lambda: heads(QuantizeOptions(tables=True), *_ALL),
+        "functions of sums that are not rounded": lambda: heads(
+            QuantizeOptions(tables=True), *_ALL, unit=FUNCTIONS
+        ),
     }
 
 
@@ -252,12 +257,13 @@ def _quantized(
     bounds: Mapping[str, tuple[float, float]],
     rare: Collection[str] = (),
     boxes: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+    unit: FunctionUnit = ANY_TABLE,
 ) -> Graph:
     (name,) = graph.inputs
     samples = [{name: picture} for picture in pictures]
     known = {name: (0.0, 1.0)}
     return quantize_model(
-        graph, samples, options, known=known, limits=bounds, rare=rare, bounds=boxes
+        graph, samples, options, known=known, limits=bounds, rare=rare, bounds=boxes, unit=unit
     ).graph
 
 

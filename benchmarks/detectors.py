@@ -43,6 +43,7 @@ from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
 from fitzroy.compiler.quantization.comparison import compare, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.execution.estimate import Conditions
 from fitzroy.execution.interpreter import Interpreter
@@ -89,7 +90,7 @@ def measure(
     calibrating, judged = (
         samples_of(graph, count, seed)[1] for count, seed in ((_CALIBRATING, 1), (_JUDGING, 2))
     )
-    result = quantize_model(graph, calibrating, _OPTIONS, known={name: (0.0, 1.0)})
+    result = quantize_model(graph, calibrating, _OPTIONS, known={name: (0.0, 1.0)}, unit=FUNCTIONS)
     levels = compare(result.source, result.counterpart, judged).outputs
     source = Source.of(result.graph)
     compiled = compile_edgetpu(source)
@@ -150,7 +151,9 @@ def listed(graph: Graph, *, cutting: bool) -> Json:
     (name,) = listing.inputs
     samples, bounds = samples_of(listing, _CALIBRATING, 1)[1], limits(listing, options)
     known = {name: (0.0, 1.0)}
-    quantized = quantize_model(listing, samples, _OPTIONS, known=known, limits=bounds)
+    quantized = quantize_model(
+        listing, samples, _OPTIONS, known=known, limits=bounds, unit=FUNCTIONS
+    )
     source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
     compiled = compile_edgetpu(source)
     return {"listed": figures(compiled) | (several(source, compiled) if cutting else {})}

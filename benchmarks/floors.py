@@ -34,6 +34,7 @@ from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 
@@ -103,6 +104,7 @@ def _quantized(
         limits=limits(graph, _OPTIONS),
         rare=features(graph, _OPTIONS),
         bounds=bounds,
+        unit=FUNCTIONS,
     )
 
 
@@ -136,7 +138,7 @@ def with_activations(result: Quantized) -> Graph:
     graph, scheme = result.source.copy(), result.scheme
     for name in [*graph.inputs, *(x for node in graph.nodes() for x in node.outputs)]:
         # Values of the quantized graph may have names of others here.
-        if name not in scheme.quantizations:
+        if name not in scheme.quantizations or name in scheme.sums:
             continue
         real = graph.type(name)
         readers = graph.consumers(name)

@@ -43,6 +43,7 @@ from fitzroy.compiler.quantization.comparison import compare
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
 from fitzroy.driver.runtime import ExecuTorchRuntime
 from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.execution.modules import ModuleProgram
@@ -265,7 +266,7 @@ def _edgetpu(graph: Graph, model: str) -> Json:
     row: Json = {}
     if not any(graph.type(name).quantization for node in graph.nodes() for name in node.outputs):
         row["calibration"], samples = samples_of(graph, _CALIBRATING, 1, model)
-        result = quantize_model(graph, samples, QuantizeOptions(tables=True))
+        result = quantize_model(graph, samples, QuantizeOptions(tables=True), unit=FUNCTIONS)
         judged = samples_of(graph, _JUDGING, 2, model)[1]
         levels = compare(result.source, result.counterpart, judged).outputs
         row["snr_db"] = {name: round(off.decibels, 1) for name, off in levels.items()}

@@ -49,6 +49,7 @@ from fitzroy.compiler.quantization.agreement import (
 from fitzroy.compiler.quantization.comparison import Difference, compare, real_output, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
 from fitzroy.driver.runtime.devices import Device
 from fitzroy.execution.devices import open_device
 from fitzroy.execution.interpreter import Interpreter
@@ -158,6 +159,7 @@ def _compiled(subject: Subject) -> tuple[EdgeTpuCompilation, Source, list[float]
         limits=limits(graph, OPTIONS),
         rare=features(graph, OPTIONS) if _lists(graph) else (),
         bounds=bounds,
+        unit=FUNCTIONS,
     )
     judged = [{name: picture} for picture in subject.judging[:LEVELS]]
     off = compare(encoded(result.source), encoded(result.counterpart), judged).outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from fitzroy.base import budget
 from fitzroy.base.errors import InternalError, UsageError
@@ -293,6 +294,20 @@ def evaluate_elements(calls: Sequence[Call], argument: Array, arithmetic: Arithm
     result = names[calls[-1].result.name]
     single.outputs.append(result)
     return evaluate(single, {given: argument}, arithmetic)[result]
+
+
+def real_values(
+    calls: Sequence[Call], argument: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """What operators make of real numbers, computed in float32.
+
+    Args:
+        calls: the operators, as for `evaluate_elements`.
+        argument: the numbers.
+    """
+    with np.errstate(all="ignore"):
+        found = evaluate_elements(calls, argument.astype(np.float32), Arithmetic.XNNPACK)
+    return found.astype(np.float64)
 
 
 def _element_operand(

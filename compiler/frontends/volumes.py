@@ -124,7 +124,9 @@ def convolution(graph: Graph, x: str, filter: Filter, stem: str) -> str:
         last = layer == moves.kernel - 1
         alone = filter.image if last and not total else plain
         part = graph.emit(op, inputs, after_image, alone, stem=stem)
-        fused = ActivationAttributes(filter.image.activation if last else Activation.NONE)
+        activation = filter.image.activation if last else Activation.NONE
+        assert isinstance(activation, Activation)
+        fused = ActivationAttributes(activation)
         total = graph.emit("add", [total, part], after_image, fused, stem=stem) if total else part
     result = type.with_shape((batch, count, *size, weights.shape[4]))
     return graph.emit("reshape", [total], result, ReshapeAttributes(result.shape), stem=stem)

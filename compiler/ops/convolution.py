@@ -31,9 +31,11 @@ from fitzroy.compiler.ops.tflite_options import (
 )
 from fitzroy.compiler.ops.windows import (
     Activation,
+    FusedFunction,
     Padding,
     PaddingScheme,
     Pair,
+    ending,
     explicit_padding,
     image_extent,
     output_extent,
@@ -50,7 +52,7 @@ class ConvAttributes(Attributes):
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     padding: Padding = PaddingScheme.VALID
-    activation: Activation = Activation.NONE
+    activation: FusedFunction = Activation.NONE
 
 
 def conv_attributes(call: Call) -> ConvAttributes:
@@ -139,7 +141,7 @@ class Conv2D(Operator):
                 x, w, bias, call.type(0), call.type(1), call.result.type,
                 stride=a.stride, dilation=a.dilation, padding=edges(call, (kernel[1], kernel[2])),
                 groups=call.type(0).shape[3] // kernel[3],
-                low=a.activation.bounds[0], high=a.activation.bounds[1], arithmetic=arithmetic,
+                arithmetic=arithmetic, **ending(a.activation),
             )
         ]  # fmt: skip
 
@@ -191,7 +193,7 @@ class DepthwiseConv2D(Operator):
                 x, w, bias, call.type(0), call.type(1), call.result.type,
                 stride=a.stride, dilation=a.dilation, padding=edges(call, (kernel[1], kernel[2])),
                 multiplier=kernel[3] // call.type(0).shape[3],
-                low=a.activation.bounds[0], high=a.activation.bounds[1], arithmetic=arithmetic,
+                arithmetic=arithmetic, **ending(a.activation),
             )
         ]  # fmt: skip
 

@@ -24,7 +24,7 @@ from fitzroy.compiler.ops.definition import (
 )
 from fitzroy.compiler.ops.elementwise import real, reals, stored
 from fitzroy.compiler.ops.tflite_options import activation_code, activation_of
-from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.ops.windows import Activation, FusedFunction, ending
 from fitzroy.formats import tflite
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
@@ -40,7 +40,7 @@ class FullyConnectedAttributes(Attributes):
             many elements as the filter takes.
     """
 
-    activation: Activation = Activation.NONE
+    activation: FusedFunction = Activation.NONE
     keep_num_dims: bool = False
 
 
@@ -77,11 +77,10 @@ class FullyConnected(Operator):
         bias = None if bias is None else bias.reshape(-1)
         assert x is not None
         assert w is not None
-        low, high = self._attributes(call).activation.bounds
         rows = x.reshape(-1, w.shape[1])
         result = numerics.fully_connected(
             rows, w, bias, call.type(0), call.type(1), call.result.type,
-            low=low, high=high, arithmetic=arithmetic,
+            arithmetic=arithmetic, **ending(self._attributes(call).activation),
         )  # fmt: skip
         return [result.reshape(call.result.type.shape)]
 

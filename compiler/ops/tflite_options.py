@@ -8,6 +8,7 @@ from fitzroy.base.types import DType
 from fitzroy.compiler.ops.definition import Call, TypeRuleError
 from fitzroy.compiler.ops.windows import (
     Activation,
+    FusedFunction,
     Padding,
     PaddingScheme,
     Pair,
@@ -15,6 +16,7 @@ from fitzroy.compiler.ops.windows import (
     scheme_of,
 )
 from fitzroy.formats import tflite
+from fitzroy.hw_models.numerics import Polynomials
 
 if TYPE_CHECKING:
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
         @property
         def padding(self) -> Padding: ...
         @property
-        def activation(self) -> Activation: ...
+        def activation(self) -> FusedFunction: ...
 
 
 _ACTIVATIONS = {
@@ -57,9 +59,15 @@ def activation_of(code: int) -> Activation:
     raise TypeRuleError(f"fused activation {code} is none of NONE, RELU, RELU_N1_TO_1, RELU6")
 
 
-def activation_code(activation: Activation) -> int:
-    """TFLite's number of a fused activation."""
-    return _ACTIVATION_CODES[activation]
+def activation_code(function: FusedFunction) -> int:
+    """TFLite's number of a fused activation.
+
+    Raises:
+        TypeRuleError: it has none.
+    """
+    if isinstance(function, Polynomials):
+        raise TypeRuleError("TFLite fuses no polynomials")
+    return _ACTIVATION_CODES[function]
 
 
 def padding_of(code: int) -> PaddingScheme:

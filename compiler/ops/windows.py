@@ -6,10 +6,11 @@ Facts: TensorFlow's documented padding schemes; the same formulas as TFLite's.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ops.definition import TypeRuleError
-from fitzroy.hw_models.numerics import conv_output_extent, same_padding
+from fitzroy.hw_models.numerics import Polynomials, conv_output_extent, same_padding
 
 Pair = tuple[int, int]
 Edges = tuple[int, int, int, int]
@@ -47,6 +48,23 @@ _BOUNDS = {
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
     Activation.RELU6: (0.0, 6.0),
 }
+
+
+FusedFunction = Activation | Polynomials
+"""What sums go through before they are stored.
+
+Polynomials take the real sums of quantized operands, and give codes less the zero point. Only code
+generators for hardware that computes so use them.
+"""
+
+
+def ending(function: FusedFunction) -> dict[str, Any]:
+    """A fused function, as the arguments of kernels."""
+    low, high = Activation.NONE.bounds
+    if isinstance(function, Polynomials):
+        return {"low": low, "high": high, "function": function}
+    low, high = function.bounds
+    return {"low": low, "high": high}
 
 
 def explicit_padding(

@@ -116,7 +116,7 @@ def _compute_reals(graph: Graph, node: Node) -> None:
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """An operator on integers.
 
     Attributes:
@@ -142,7 +142,7 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
     (after,) = afters
     type = graph.type(after.outputs[0])
     if OPS[node.op].channel_axis is not None:
-        form = _filtered(graph, node, type)
+        form = filtered(graph, node, type)
     elif node.op in computing:
         form = _plain(graph, node, type)
     else:
@@ -152,7 +152,7 @@ def _compute(graph: Graph, node: Node, computing: Collection[str]) -> None:
         _replace(graph, node, after, form)
 
 
-def _replace(graph: Graph, node: Node, after: Node, form: _Form) -> None:
+def _replace(graph: Graph, node: Node, after: Node, form: Form) -> None:
     """Put the operator on integers in the place of one on real numbers, if there is one."""
     (output,) = after.outputs
     converted = form.result != graph.type(output)
@@ -172,7 +172,7 @@ def _replace(graph: Graph, node: Node, after: Node, form: _Form) -> None:
     graph.add_node(made)
 
 
-def _plain(graph: Graph, node: Node, type: TensorType) -> _Form | None:
+def _plain(graph: Graph, node: Node, type: TensorType) -> Form | None:
     """The form of an operator whose operands are all alike; constants become integers."""
     inputs = [source_of(graph, name) for name in node.inputs]
     computed = [graph.type(name) for name in inputs if name is not None]
@@ -184,7 +184,7 @@ def _plain(graph: Graph, node: Node, type: TensorType) -> _Form | None:
     for index, name in enumerate(node.inputs):
         if inputs[index] is None and name is not None:
             inputs[index] = operand_of(graph, name, dtype, tolerance)
-    return None if None in inputs else _Form(tuple(inputs), type.relabelled(dtype))
+    return None if None in inputs else Form(tuple(inputs), type.relabelled(dtype))
 
 
 def _tolerance(op: str, operand: TensorType, result: TensorType) -> float:
@@ -227,8 +227,17 @@ def _prescribed(op: str, type: TensorType) -> TensorType | None:
 # --- operators with filters --------------------------------------------------------------------
 
 
-def _filtered(graph: Graph, node: Node, type: TensorType) -> _Form | None:
-    """The form of an operator with a filter: integers, with the bias at its scale."""
+def filtered(graph: Graph, node: Node, type: TensorType) -> Form | None:
+    """The form of an operator with a filter: integers, with the bias at its scale.
+
+    Args:
+        graph: gets the constants.
+        node: the operator on real numbers.
+        type: of its result.
+
+    Returns:
+        None if its operands are no integers.
+    """
     source = source_of(graph, node.inputs[0])
     found = integers_of(graph, str(node.inputs[1]))
     if source is None or found is None or found[0].dtype.itemsize > 1:
@@ -249,7 +258,7 @@ def _filtered(graph: Graph, node: Node, type: TensorType) -> _Form | None:
         if bias is None:
             return None
         inputs.append(bias)
-    return _Form(tuple(inputs), type.relabelled(before.dtype))
+    return Form(tuple(inputs), type.relabelled(before.dtype))
 
 
 def _kernel(data: Array, q: Quantization, dtype: DType) -> tuple[Array, Quantization]:

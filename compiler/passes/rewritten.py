@@ -59,13 +59,26 @@ class Rewriter(Generic[Item]):
         return name
 
     def put_in_place(
-        self, node: Node, op: str, inputs: Sequence[str | None], attributes: Attributes
+        self,
+        node: Node,
+        op: str,
+        inputs: Sequence[str | None],
+        attributes: Attributes,
+        origin: str = "",
     ) -> None:
-        """Let a new node make the results of another one, which goes away."""
+        """Let a new node make the results of another one, which goes away.
+
+        Args:
+            node: the other one.
+            op: the new node's operator.
+            inputs: its operands.
+            attributes: its attributes.
+            origin: the node that it stands for, by default the other one.
+        """
         self.graph.remove(node.name)
         name = self.graph.fresh(f"{node.name}/{op}")
         self.graph.add_node(Node(name, op, tuple(inputs), node.outputs, attributes))
-        self.origins[name] = node.name
+        self.origins[name] = origin or node.name
 
     def rewrite(self, item: Item) -> None:
         """Put other nodes in the place of an item's."""

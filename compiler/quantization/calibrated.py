@@ -12,7 +12,7 @@ from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import FuseActivations
 from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.fitting import compensated, reads_rows
-from fitzroy.compiler.quantization.functions import ElementFunction, HasTable
+from fitzroy.compiler.quantization.functions import ElementFunction, FunctionUnit
 from fitzroy.compiler.quantization.options import Effort, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.parts import without_bounds
@@ -106,7 +106,7 @@ class Calibrated:
         statistics: of its activations.
         floats: names of the nodes that stay float32.
         functions: what some of them make up, for a table each.
-        has_table: whether hardware has a table that gives certain codes.
+        unit: what hardware does with functions of one element.
         known: ranges of inputs that are known beforehand.
         limits: of values whose small elements do not matter: the least that does, and up to where
             elements matter whatever samples have.
@@ -122,7 +122,7 @@ class Calibrated:
     statistics: Mapping[str, Statistics]
     floats: frozenset[str]
     functions: Sequence[ElementFunction]
-    has_table: HasTable
+    unit: FunctionUnit
     known: Mapping[str, Range]
     limits: Mapping[str, Range]
     rare: frozenset[str]
@@ -173,7 +173,8 @@ class Calibrated:
     def scheme(self, recipe: Recipe) -> Scheme:
         """How activations are quantized.
 
-        Operators of functions of which hardware has no table are quantized one by one.
+        Sums are rounded before functions of them that hardware does not compute, and operators of
+        functions of which it has no table are quantized one by one.
         """
         headroom = self.headroom() if recipe.ranges is RangeMethod.MSE else {}
         scheme = choose(self.graph, self.ranges(recipe), self.floats, headroom, self.functions)
@@ -181,14 +182,15 @@ class Calibrated:
         lost = [
             function
             for function in self.functions
-            if not function.is_looked_up(
-                found[function.source], found[function.result], self.has_table
-            )
+            if not function.is_computed(found[function.source], found[function.result], self.unit)
         ]
         if not lost:
             return scheme
-        floats = self.floats - {node.name for function in lost for node in function.nodes}
+        others = [function.rounded for function in lost if function.rounded is not None]
         functions = [function for function in self.functions if function not in lost]
+        functions += [function for function in others if function.nodes]
+        floats = self.floats - {node.name for function in lost for node in function.nodes}
+        floats |= {node.name for function in others for node in function.nodes}
         return replace(self, floats=floats, functions=functions).scheme(recipe)
 
     def ranges(self, recipe: Recipe) -> dict[str, Range]:

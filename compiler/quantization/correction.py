@@ -122,7 +122,7 @@ class _Corrector:
     def round(self, name: str, array: Array) -> Array:
         """A value as its int8 form has it; what has none stays."""
         quantization = self.scheme.quantizations.get(name)
-        if quantization is None or not is_real(self.graph, name):
+        if quantization is None or name in self.scheme.sums or not is_real(self.graph, name):
             return array
         raw = self.scheme.fixed.get(name)
         if raw is not None and raw != quantization:

@@ -6,10 +6,15 @@ their function is rounded once.
 
 Each function has conversions of its own at its ends, so that hardware finds it whatever else reads
 the same values.
+
+Hardware that applies a function before it stores a sum of products needs no number of 8 bits
+between both: half of the rounding of a convolution with its SiLU goes away. The operator that gives
+the sums then computes real numbers from integers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,12 +25,13 @@ from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, Clamp, Unary
-from fitzroy.compiler.quantization.ranges import Doubles, slope
+from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, Clamp, ClampAttributes, Unary
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.quantization.channels import FILTERED
+from fitzroy.compiler.quantization.ranges import Doubles, Function, slope
 from fitzroy.compiler.quantization.rules import RULES, is_real
-from fitzroy.compiler.reference import evaluate_elements
+from fitzroy.compiler.reference import real_values
 from fitzroy.hw_models import numerics
-from fitzroy.hw_models.numerics import Arithmetic
 
 _SMOOTH = ("add", "div", "mul", "sub")
 """Operators of two operands whose results have no jumps."""
@@ -39,6 +45,26 @@ Codes = npt.NDArray[np.int64]
 HasTable = Callable[[Codes, int, int], bool]
 """Whether hardware has a table for codes, given the unsigned zero points of argument and result."""
 
+Approximates = Callable[[Function, float, int], bool]
+"""Whether hardware computes a function of sums, given scale and unsigned zero point of results."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionUnit:
+    """What hardware does with functions of one element.
+
+    Attributes:
+        has_table: whether it has a table of a function; others are not looked up.
+        approximates: whether it computes a function of sums that are not rounded; None if of none.
+    """
+
+    has_table: HasTable = lambda codes, zero_in, zero_out: True
+    approximates: Approximates | None = None
+
+
+ANY_TABLE = FunctionUnit()
+"""Hardware that looks every function up."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementFunction:
@@ -48,40 +74,49 @@ class ElementFunction:
         graph: the float32 graph that they belong to.
         nodes: the operators, in order.
         source: the value that they are a function of.
+        rounded: what takes its place if sums have to be rounded before it, for functions of sums
+            that are not: the same function of integers, or no operators.
     """
 
     graph: Graph
     nodes: tuple[Node, ...]
     source: str
+    rounded: ElementFunction | None = None
 
     def __call__(self, x: Doubles) -> Doubles:
         """What the operators make of real numbers."""
         calls = [Call.of(self.graph, node) for node in self.nodes]
-        with np.errstate(all="ignore"):
-            found = evaluate_elements(calls, x.astype(np.float32), Arithmetic.XNNPACK)
-        return found.astype(np.float64)
+        return real_values(calls, x)
 
     @property
     def result(self) -> str:
         """The value that they give."""
         return self.nodes[-1].outputs[0]
 
-    def is_looked_up(self, before: Quantization, after: Quantization, has_table: HasTable) -> bool:
-        """Whether hardware gives the right results for all arguments of 8 bits.
+    @property
+    def of_sums(self) -> bool:
+        """Whether its arguments are sums that are not rounded."""
+        return self.rounded is not None
+
+    def is_computed(self, before: Quantization, after: Quantization, unit: FunctionUnit) -> bool:
+        """Whether hardware gives the right results for all arguments.
 
         Args:
-            before: how arguments are quantized.
+            before: how arguments are quantized, if they are.
             after: how results are quantized.
-            has_table: asked only if the result is finite for every argument.
+            unit: asked for a table only if the result is finite for every argument.
         """
         low, high = DType.INT8.limits
+        if self.of_sums:
+            zero = after.zero_point[0] - low
+            return unit.approximates is not None and unit.approximates(self, after.scale[0], zero)
         stored = np.arange(low, high + 1).astype(np.int8)
         found = self(numerics.dequantize(stored, before).astype(np.float64))
         if not np.isfinite(found).all():
             return False
         results = numerics.quantize(found.astype(np.float32), after, DType.INT8)
         codes = results.astype(np.int64) - low
-        return has_table(codes, before.zero_point[0] - low, after.zero_point[0] - low)
+        return unit.has_table(codes, before.zero_point[0] - low, after.zero_point[0] - low)
 
     def levels_off(self, low: float, high: float) -> bool:
         """Whether it is almost constant at an end of a range, as SiLU is far below zero."""
@@ -115,6 +150,72 @@ def element_functions(
     while more := _with_others(graph, kept, quantized, found):
         found |= more
     return list(dict.fromkeys(found.values()))
+
+
+def functions_of_sums(
+    graph: Graph,
+    functions: Sequence[ElementFunction],
+    kept: Collection[str],
+    quantized: Collection[str] = (),
+) -> list[ElementFunction]:
+    """Functions, and single operators, whose arguments need not be rounded: they are sums.
+
+    Args:
+        graph: a float32 graph.
+        functions: those of two or more operators.
+        kept: names of nodes that stay float32 and belong to no function.
+        quantized: names of values that are quantized in any case.
+
+    Returns:
+        All functions; of those that have become functions of sums, these.
+    """
+    known = {function.source: function for function in functions if function.is_alone}
+    found = list(functions)
+    for node in graph.nodes():
+        (result, *_) = node.outputs
+        if not _gives_sums(graph, node) or node.name in kept or result in quantized:
+            continue
+        readers = graph.consumers(result)
+        clamps = [reader for reader in readers if _is_minimum(reader)]
+        (name, *_) = clamps[0].outputs if len(readers) == len(clamps) == 1 else (result,)
+        rounded = known.get(name)
+        if name in (*quantized, *graph.outputs) or result in graph.outputs:
+            continue
+        if rounded is not None:
+            nodes = (*clamps, *rounded.nodes) if name != result else rounded.nodes
+            found.remove(rounded)
+        elif len(readers) == 1 and not clamps and _is_one_function(graph, readers[0], kept):
+            nodes, rounded = (readers[0],), ElementFunction(graph, (), result)
+        else:
+            continue
+        found.append(ElementFunction(graph, nodes, result, rounded))
+    return found
+
+
+def _gives_sums(graph: Graph, node: Node) -> bool:
+    """Whether an operator gives sums of products with constants, and nothing else."""
+    free = getattr(node.attributes, "activation", None) is Activation.NONE
+    return node.op in FILTERED and free and graph.value(str(node.inputs[1])).is_constant
+
+
+def _is_minimum(node: Node) -> bool:
+    """Whether an operator is a clamp to numbers up to one, for which TFLite has an operator."""
+    return isinstance(node.attributes, ClampAttributes) and node.attributes.min == -math.inf
+
+
+def _is_one_function(graph: Graph, node: Node, kept: Collection[str]) -> bool:
+    """Whether an operator is a function by itself, of which quantized operators read the result."""
+    (result, *_) = node.outputs
+    readers = graph.consumers(result)
+    return (
+        node.name not in kept
+        and _is_smooth(graph, node)
+        and _takes_a_table(node)
+        and RULES[node.op].result is None
+        and bool(readers)
+        and all(reader.name not in kept for reader in readers)
+        and result not in graph.outputs
+    )
 
 
 def _with_others(

@@ -31,9 +31,11 @@ from fitzroy.compiler.quantization.calibrated import (
 )
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.functions import (
+    ANY_TABLE,
     ElementFunction,
-    HasTable,
+    FunctionUnit,
     element_functions,
+    functions_of_sums,
 )
 from fitzroy.compiler.quantization.masks import unseen, with_bounded_masks, with_finite_masks
 from fitzroy.compiler.quantization.means import divide_means
@@ -109,7 +111,7 @@ def quantize_model(
     limits: Mapping[str, Range] = MappingProxyType({}),
     rare: Collection[str] = (),
     bounds: Mapping[str, Range] = MappingProxyType({}),
-    has_table: HasTable = lambda codes, zero_in, zero_out: True,
+    unit: FunctionUnit = ANY_TABLE,
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -124,7 +126,7 @@ def quantize_model(
         rare: values whose largest elements are few, and what counts, as features of objects: none
             of them is cut off.
         bounds: of values of which only elements between these matter, as boxes of objects.
-        has_table: whether hardware has a table of a function; others are not looked up.
+        unit: what hardware does with functions of one element, where `options` want tables.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -139,9 +141,7 @@ def quantize_model(
         return _before_rest(
             graph,
             options,
-            lambda chosen: quantize_model(
-                part, samples, chosen, progress, known=known, has_table=has_table
-            ),
+            lambda chosen: quantize_model(part, samples, chosen, progress, known=known, unit=unit),
         )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
@@ -166,6 +166,8 @@ def quantize_model(
     functions: list[ElementFunction] = []
     if options.tables:
         functions = element_functions(source, floats, {*limits, *bounds})
+        if unit.approximates is not None:
+            functions = functions_of_sums(source, functions, floats, {*limits, *bounds})
         floats |= {node.name for function in functions for node in function.nodes}
     if options.equalize:
         progress("scaling channels")
@@ -180,7 +182,7 @@ def quantize_model(
         statistics,
         frozenset(floats),
         functions,
-        has_table,
+        unit,
         known,
         limits,
         frozenset(rare),

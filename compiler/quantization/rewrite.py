@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node, Value, unused_name
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.elementwise import ClampAttributes
 from fitzroy.compiler.quantization.functions import ElementFunction
 from fitzroy.compiler.quantization.options import Border
 from fitzroy.compiler.quantization.parameters import Parameters
@@ -58,6 +61,8 @@ class _Rewriter:
         """Names of the float32 forms of the source's values."""
         self.arguments: dict[ElementFunction, str] = {}
         """Names of the float32 forms of the arguments of functions."""
+        self.dequantized: dict[str, str] = {}
+        """Names of the float32 forms of integers, by the names of these."""
         self.converted: dict[tuple[str, Quantization], str] = {}
         self.constants: dict[tuple[str, Quantization], str] = {}
         self.taken = {*source.values, *(node.name for node in source.nodes())}
@@ -68,8 +73,10 @@ class _Rewriter:
         for node in self.source.nodes():
             if node.name in self.scheme.floats or not touches_reals(self.source, node):
                 self.copy(node)
-            else:
+            elif self.scheme.sums.isdisjoint(node.outputs):
                 self.add(node)
+            else:
+                self.add_sums(node)
         for name in self.source.outputs:
             self.result.outputs.append(self.output(name))
         return self.result
@@ -162,7 +169,22 @@ class _Rewriter:
             self.result.add_value(Value(name, self.source.type(name)))
             if is_real(self.source, name):
                 self.reals[name] = name
-        self.result.add_node(replace(node, inputs=tuple(inputs)))
+        self.result.add_node(self.spelled(replace(node, inputs=tuple(inputs))))
+
+    def spelled(self, node: Node) -> Node:
+        """A node as files have it: clamps of functions are minima, which TFLite has for any number.
+
+        Where integers are clamped, their range is.
+        """
+        a = node.attributes
+        if node.name not in self.scheme.looked_up or not isinstance(a, ClampAttributes):
+            return node
+        bound = np.array([a.max], np.float32)
+        type = TensorType(bound.shape, DType.FLOAT32)
+        name = self.result.add_value(Value(self.unused(f"{node.name}.bound"), type, bound))
+        return replace(
+            node, op="minimum", inputs=(*node.inputs, name), attributes=OPS["minimum"].attributes()
+        )
 
     def argument(self, node: Node, name: str) -> str:
         """The float32 form of a function's argument, which is converted for this function alone."""
@@ -195,6 +217,31 @@ class _Rewriter:
             copy = replace(value, name=self.unused(f"{value.name}.real"))
             self.reals[value.name] = self.result.add_value(copy)
         return self.reals[value.name]
+
+    def add_sums(self, node: Node) -> None:
+        """A node with a filter that computes real numbers from integers."""
+        (name,), given = node.outputs, self.parameters[node.name]
+        source, kernel = str(node.inputs[0]), self.source.value(str(node.inputs[1]))
+        integers = [
+            self.integer(source, self.scheme.input(node)),
+            self.constant(kernel, given.quantization, given.filter),
+        ]
+        inputs = [self.of_integers(one) for one in integers]
+        bias = given.real_bias()
+        if bias is not None:
+            type = TensorType(bias.shape, DType.FLOAT32)
+            inputs.append(self.result.add_value(Value(self.unused(f"{name}.bias"), type, bias)))
+        self.result.add_value(Value(name, self.source.type(name)))
+        self.result.add_node(replace(node, inputs=tuple(inputs)))
+        self.reals[name] = name
+
+    def of_integers(self, name: str) -> str:
+        """The float32 form of integers, whatever they were made of."""
+        if name not in self.dequantized:
+            type = TensorType(self.result.type(name).shape, DType.FLOAT32)
+            form = self.unused(f"{name}.dequantized")
+            self.dequantized[name] = self.convert(name, form, type, "dequantize")
+        return self.dequantized[name]
 
     def add(self, node: Node) -> None:
         """A node on integers."""

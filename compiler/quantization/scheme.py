@@ -32,7 +32,7 @@ class Scheme:
         quantizations: of every activation that some quantized node reads or gives.
         fixed: results whose quantization the specification fixes.
         functions: functions of one element that some of the nodes in `floats` make up. Their
-            arguments are quantized.
+            arguments are quantized, unless they are sums.
     """
 
     floats: frozenset[str]
@@ -47,9 +47,14 @@ class Scheme:
         return {node.name: found for found in self.functions for node in found.nodes}
 
     def argument(self, node: Node) -> str | None:
-        """The argument of the function that a node belongs to; None if it belongs to none."""
+        """What the function that a node belongs to reads as integers; None if there is nothing."""
         function = self.looked_up.get(node.name)
-        return None if function is None else function.source
+        return None if function is None or function.of_sums else function.source
+
+    @cached_property
+    def sums(self) -> frozenset[str]:
+        """Results that are not rounded before the functions of them."""
+        return frozenset(function.source for function in self.functions if function.of_sums)
 
     def raw(self, name: str) -> Quantization:
         """The quantization in which a result is computed; others read it converted."""

@@ -30,6 +30,7 @@ from fitzroy.hw_models.numerics.convolution import (
     transpose_conv_2d,
 )
 from fitzroy.hw_models.numerics.limits import conversion_fits, product_fits, sum_fits
+from fitzroy.hw_models.numerics.polynomials import Polynomials, horner
 from fitzroy.hw_models.numerics.pooling import (
     arg_max_pool,
     average_pool,
@@ -53,6 +54,7 @@ __all__ = [
     "Arithmetic",
     "Padding",
     "Pair",
+    "Polynomials",
     "Sampling",
     "accumulate_conv_2d",
     "accumulate_depthwise_conv_2d",
@@ -72,6 +74,7 @@ __all__ = [
     "divide",
     "fully_connected",
     "global_average_pool",
+    "horner",
     "max_pool",
     "maximum",
     "mean",

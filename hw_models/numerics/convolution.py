@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from fitzroy.base import budget
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.hw_models.numerics.polynomials import Polynomials
 from fitzroy.hw_models.numerics.requantization import (
     Arithmetic,
     clip,
@@ -273,6 +274,7 @@ def conv_2d(
     low: float = -math.inf,
     high: float = math.inf,
     arithmetic: Arithmetic = Arithmetic.XNNPACK,
+    function: Polynomials | None = None,
 ) -> Array:
     """Convolution with bias, clamp and requantization.
 
@@ -290,12 +292,16 @@ def conv_2d(
         low: smallest real output.
         high: largest real output.
         arithmetic: how accumulators are scaled.
+        function: of the real sums of quantized operands, in place of the clamp; its values are
+            codes less the zero point. It is the Edge TPU's.
     """
     acc = accumulate_conv_2d(
         x, w, stride=stride, dilation=dilation, padding=padding, groups=groups,
         x_zero_point=_zero(x_type), w_zero_point=_zero(w_type),
     )  # fmt: skip
-    return finish(acc, bias, x_type, w_type, out_type, low, high, arithmetic)
+    return finish(
+        acc, bias, x_type, w_type, out_type, low, high, arithmetic, function=function
+    )  # fmt: skip
 
 
 def depthwise_conv_2d(
@@ -313,6 +319,7 @@ def depthwise_conv_2d(
     low: float = -math.inf,
     high: float = math.inf,
     arithmetic: Arithmetic = Arithmetic.XNNPACK,
+    function: Polynomials | None = None,
 ) -> Array:
     """Depthwise convolution; `w` is [1, kh, kw, C * multiplier], per-channel along axis 3.
 
@@ -322,7 +329,9 @@ def depthwise_conv_2d(
         x, w, stride=stride, dilation=dilation, padding=padding, multiplier=multiplier,
         x_zero_point=_zero(x_type), w_zero_point=_zero(w_type),
     )  # fmt: skip
-    return finish(acc, bias, x_type, w_type, out_type, low, high, arithmetic)
+    return finish(
+        acc, bias, x_type, w_type, out_type, low, high, arithmetic, function=function
+    )  # fmt: skip
 
 
 def fully_connected(
@@ -336,6 +345,7 @@ def fully_connected(
     low: float = -math.inf,
     high: float = math.inf,
     arithmetic: Arithmetic = Arithmetic.XNNPACK,
+    function: Polynomials | None = None,
 ) -> Array:
     """``x @ w.T + bias`` with clamp and requantization; [..., I] and [O, I] give [..., O].
 
@@ -345,7 +355,8 @@ def fully_connected(
         x, w, x_zero_point=_zero(x_type), w_zero_point=_zero(w_type)
     )  # fmt: skip
     return finish(
-        acc, bias, x_type, w_type, out_type, low, high, arithmetic, rounds_once=True
+        acc, bias, x_type, w_type, out_type, low, high, arithmetic, function=function,
+        rounds_once=True,
     )  # fmt: skip
 
 
@@ -415,6 +426,7 @@ def finish(
     high: float,
     arithmetic: Arithmetic,
     *,
+    function: Polynomials | None = None,
     rounds_once: bool = False,
 ) -> Array:
     """Bias, clamp and requantization after an accumulation; channels are the last axis.
@@ -435,6 +447,8 @@ def finish(
         raise UsageError("an integer product needs quantized inputs, filters and outputs")
     if bias is not None:
         acc = acc + bias
+    if function is not None:
+        return _of_real_sums(acc, function, x, w, out, out_type.dtype)
     unsigned = x_type.dtype is DType.UINT8 and not rounds_once
     scale = requantization_scale(x, w, out, arithmetic, rounds_product=unsigned)
     smallest, largest = quantized_range(low, high, out, out_type.dtype, arithmetic)
@@ -442,6 +456,20 @@ def finish(
         real = round_half_away(acc.astype(np.float64) * scale) + out.zero_point[0]
         return clip(real, smallest, largest).astype(out_type.dtype.numpy)
     return requantize(acc, scale, out.zero_point[0], smallest, largest, out_type.dtype, arithmetic)
+
+
+def _of_real_sums(
+    acc: Array,
+    function: Polynomials,
+    x: Quantization,
+    w: Quantization,
+    out: Quantization,
+    dtype: DType,
+) -> Array:
+    """A function of sums that were not rounded, as the Edge TPU computes it."""
+    scale = requantization_scale(x, w, Quantization.per_tensor(1.0), Arithmetic.EDGETPU)
+    codes = np.rint(function(acc.astype(np.float32) * scale)) + np.float32(out.zero_point[0])
+    return clip(codes, *dtype.limits).astype(dtype.numpy)
 
 
 def _zero(tensor: TensorType) -> int:

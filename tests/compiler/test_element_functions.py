@@ -18,7 +18,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, ClampAttributes
 from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import compare
-from fitzroy.compiler.quantization.functions import element_functions
+from fitzroy.compiler.quantization.functions import FunctionUnit, element_functions
 from fitzroy.compiler.quantization.options import Border, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
@@ -166,7 +166,7 @@ def entropy(m: detectors.Maker, x: str) -> str:
 def test_operators_without_a_table_are_quantized_one_by_one() -> None:
     graph = network(steps)
     assert element_functions(graph, ())
-    result = quantize_model(graph, samples(), TABLES, has_table=has_table)
+    result = quantize_model(graph, samples(), TABLES, unit=FunctionUnit(has_table))
     assert not result.looked_up
     assert not on_host(compile_edgetpu(Source.of(result.graph)))
 

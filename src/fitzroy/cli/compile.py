@@ -368,7 +368,11 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOp
             hint="quantize each with fitzroy quantize first",
         )
     with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(request.models[0], request.how, cases, progress, heads)
+        # Published programs round sums before they look functions of them up.
+        sums = not (request.chip.conservative or request.chip.confirmed)
+        result, samples = quantized_model(
+            request.models[0], request.how, cases, progress, heads, sums=sums
+        )
         few = samples[:: -(-len(samples) // _MEASURED)]
         # Decibels say little about lists of objects.
         comparison = None if heads.detections else measured(result, few, progress)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
     from fitzroy.compiler.quantization.functions import Codes
+    from fitzroy.compiler.quantization.ranges import Function
 
 _MEASURED = 16
 """Samples that the result is compared on."""
@@ -271,6 +272,8 @@ def quantized_model(
     options: Quantization,
     progress: Any,
     heads: HeadOptions = PLAIN_OUTPUTS,
+    *,
+    sums: bool = True,
 ) -> tuple[Quantized, list[Named]]:
     """A model, quantized, and the samples that it was calibrated with.
 
@@ -280,6 +283,7 @@ def quantized_model(
         options: how to quantize it, and on what: arrays have the model's own order of dimensions.
         progress: called with what is under way.
         heads: what a detector is to give.
+        sums: whether functions in tables may be those of sums that are not rounded.
 
     Raises:
         UsageError: options contradict each other.
@@ -295,6 +299,7 @@ def quantized_model(
         limits,
         with_detections,
     )
+    from fitzroy.compiler.quantization.functions import FunctionUnit
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
@@ -318,7 +323,7 @@ def quantized_model(
         limits=limits(graph, heads),
         rare=features(graph, heads),
         bounds=bounds,
-        has_table=_has_table,
+        unit=FunctionUnit(_has_table, _approximates if sums else None),
     ), samples
 
 
@@ -333,6 +338,19 @@ def _has_table(codes: Codes, zero_in: int, zero_out: int) -> bool:
     from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
 
     return has_table(codes, zero_in, zero_out)
+
+
+def _approximates(function: Function, scale: float, zero_point: int) -> bool:
+    """Whether the Edge TPU computes a function of sums; loaded likewise.
+
+    Args:
+        function: of real numbers.
+        scale: scale of the results.
+        zero_point: zero point of the results, unsigned.
+    """
+    from fitzroy.compiler.targets.edgetpu.lowerings.functions import approximates
+
+    return approximates(function, scale, zero_point)
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:

@@ -33,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
 )
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.tensor import NluTable
 
 Windows = tuple[Window, Window]
 """What an operator reads along rows and along columns."""
@@ -316,6 +317,7 @@ class Layer(ABC):
         writes: name of its result.
         weights: its parameters.
         origin: name of the node that it comes from; that of the input that it takes.
+        table: the function that its output stage applies, which is loaded before the layer's phase.
     """
 
     kind: ClassVar[str]
@@ -372,6 +374,7 @@ class Layer(ABC):
     writes: str
     weights: tuple[Weights, ...] = field(default=())
     origin: str = ""
+    table: NluTable | None = None
 
     def __init_subclass__(cls) -> None:
         name = cls.__name__.strip("_")

@@ -25,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fields import TileFlag
-from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
+from fitzroy.hw_models.isa.tensor import TensorOp
 
 Row = tuple[int, ...]
 """Words of the lanes of a row of wide memory."""
@@ -154,13 +154,11 @@ class Pointwise(Layer):
         stage: constants of the output stage.
         rows: matrices, one per step; none for the identity.
         wide_factors: whether the matrices hold 16-bit factors, two bytes of a word per step.
-        table: the non-linear function that the stage applies.
     """
 
     stage: OutputStage
     rows: tuple[Row, ...] = ()
     wide_factors: bool = False
-    table: NluTable | None = None
 
     strips = True
     exact = True
@@ -177,14 +175,12 @@ class Pointwise(Layer):
         return len(self.rows)
 
     def emit(self, context: Context) -> None:
-        """The table or the matrices, then one tensor operation."""
+        """The matrices, then one tensor operation."""
         builder = context.builder
         row = builder.staging - len(self.rows) if self.rows else context.identity
         if self.rows:
             matrices(builder, self.rows, row, context.scratch)
         stored = [STORED] if self.rows else []
-        if self.table is not None:
-            builder.emit(self.table)
         source, result = context.tensors[self.reads[0]], context.tensors[self.writes]
         halves = Axis("half", 2, 2, 0, QUARTER)
         taps = [halves if self.wide_factors else Axis("matrix", max(1, len(self.rows)))]

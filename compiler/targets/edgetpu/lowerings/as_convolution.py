@@ -11,11 +11,12 @@ from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.ops.windows import Activation, explicit_padding
+from fitzroy.compiler.ops.windows import FusedFunction, explicit_padding
 from fitzroy.compiler.targets.edgetpu.layers.conditions import WEIGHTS, hint, refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import Deferred, Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, filter_operand
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import table_of
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import output_stage
@@ -127,7 +128,7 @@ def image_operand(legalizer: Legalizer, call: Call) -> str:
 
 
 def as_convolution(
-    legalizer: Legalizer, call: Call, name: str, weights: Array, activation: Activation
+    legalizer: Legalizer, call: Call, name: str, weights: Array, activation: FusedFunction
 ) -> tuple[Legalizer, Call]:
     """An operator with weights and biases as a convolution, in a graph of its own.
 
@@ -136,7 +137,7 @@ def as_convolution(
         call: the operator.
         name: name of the convolution.
         weights: the weights [O,kh,kw,I], in the quantization of the operator's.
-        activation: fused clamp.
+        activation: fused function.
     """
     graph = Graph(name)
     channels, depth = weights.shape[0], weights.shape[3]
@@ -193,6 +194,7 @@ def convolution_of(
         rows=rows,
         columns=columns,
         stage=output_stage(call, layout.prefix),
+        table=table_of(call),
     )
 
 

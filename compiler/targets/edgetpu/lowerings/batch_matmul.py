@@ -18,7 +18,7 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, Shape, TransposeAttributes
-from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.ops.windows import Activation, FusedFunction
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
@@ -55,7 +55,7 @@ _WINDOW_RANK = 3
 
 
 def multiplied_rows(
-    legalizer: Legalizer, call: Call, weights: Array, activation: Activation
+    legalizer: Legalizer, call: Call, weights: Array, activation: FusedFunction
 ) -> None:
     """Rows of an operand times a matrix, as a convolution of 1 x 1.
 
@@ -63,7 +63,7 @@ def multiplied_rows(
         legalizer: the graph.
         call: the operator.
         weights: the weights [O,I], in the quantization of its second operand.
-        activation: fused clamp.
+        activation: fused function.
     """
     channels, depth = weights.shape
     source = as_positions(legalizer, call.node.inputs[0] or "", depth)

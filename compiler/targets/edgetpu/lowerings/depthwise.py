@@ -51,6 +51,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     send_rows,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.delivery import Delivery
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import table_of
 from fitzroy.compiler.targets.edgetpu.lowerings.patches import (
     FIFO_LANES,
     GROUPS,
@@ -75,6 +76,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     SIGNED_OFFSET,
     OutputStage,
+    filter_scales,
     output_stage,
 )
 from fitzroy.formats.object_file import OperandKind, Part, SymbolKind
@@ -82,7 +84,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER
-from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, effective_scale, prefix_for
+from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, prefix_for
 
 _OPERAND_LANES = 16
 """Lanes of an operand's words are multiples of this."""
@@ -533,6 +535,7 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
             rows=rows,
             columns=columns,
             stage=output_stage(call, prefix),
+            table=table_of(call),
         )
     )
 
@@ -595,6 +598,7 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
             rows=rows,
             columns=columns,
             stage=output_stage(call, prefix),
+            table=table_of(call),
         )
     )
 
@@ -613,13 +617,10 @@ def _unsigned(value: Value) -> tuple[Array, Array]:
 def _vectors(call: Call, zero_points: Array) -> tuple[Prefix, list[Array]]:
     """What precedes the weights of each block."""
     weights, bias = call.operand(1), call.optional(2)
-    source, result = call.type(0).quantization, call.result.type.quantization
-    quantization = weights.type.quantization
-    if source is None or result is None or quantization is None:
-        raise UnsupportedError(f"the tensors of {call.node.name!r} are not quantized")
+    scales, quantization = filter_scales(call), weights.type.quantization
+    assert quantization is not None
     if bias is not None and (bias.data is None or bias.type.dtype is not DType.INT32):
         raise UnsupportedError(f"the biases {bias.name!r} are not an int32 constant")
-    scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
     biases = None if bias is None or bias.data is None else bias.data.reshape(-1)
     per_channel = not quantization.is_per_tensor
     prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=ZeroBias.KEEP)

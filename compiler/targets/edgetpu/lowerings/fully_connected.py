@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, filter_o
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import vectors_of
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import table_of
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     TILES,
@@ -296,6 +297,7 @@ def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
         weights=tuple(weights),
         layout=layout,
         stage=output_stage(call, layout.prefix),
+        table=table_of(call),
     )
 
 
@@ -315,6 +317,8 @@ def _product(legalizer: Legalizer, call: Call, attributes: FullyConnectedAttribu
     source = rewriting.reshape(call.operand(0).name, (rows, depth))
     operands = [source, weights.name]
     product = rewriting.emit("batch_matmul", operands, type, BatchMatMulAttributes(adj_y=True))
+    # Functions of sums are fused into products with constants only.
+    assert isinstance(attributes.activation, Activation)
     if attributes.activation is not Activation.NONE:
         clamp = ClampAttributes(*attributes.activation.bounds)
         product = rewriting.emit("clamp", [product], type, clamp)

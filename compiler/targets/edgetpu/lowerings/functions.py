@@ -9,7 +9,7 @@ saturation even further.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,23 +21,27 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import Clamp, Unary
+from fitzroy.compiler.quantization.functions import FunctionUnit
 from fitzroy.compiler.reference import argument_type, evaluate_elements
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.parameters.polynomials import (
+    DEGREE,
+    SEGMENTS,
+    approximated,
+)
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     LARGEST,
     OutputStage,
+    function_of,
     unsigned_zero_point,
 )
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import pointwise
-from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.tensor import NluTable
-from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics import Arithmetic, horner
 
 CODES = LARGEST + 1
-SEGMENTS = BEAGLE.compute.nlu_segments
-DEGREE = 4
 _SCALE = 2.0**-5
 """Arguments are stored values less the zero point times this: exact, and of moderate size."""
 
@@ -98,6 +102,25 @@ def has_table(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> boo
     return fitted(wanted, zero_in, zero_out) is not None
 
 
+def approximates(function: Callable[[Reals], Reals], scale: float, zero_point: int) -> bool:
+    """Whether the chip has polynomials for a function of sums; arguments as for `approximated`."""
+    return approximated(function, scale, zero_point) is not None
+
+
+def table_of(call: Call) -> NluTable | None:
+    """What loads the function that is fused into an operator with a filter; None if none is."""
+    function = function_of(call)
+    if function is None:
+        return None
+    return NluTable(
+        tiles=EVERY, coefficients=function.coefficients, breakpoints=function.breakpoints
+    )
+
+
+FUNCTIONS = FunctionUnit(has_table, approximates)
+"""What the chip does with functions of one element."""
+
+
 @cache
 def _cached(wanted: bytes, zero_in: int, zero_out: int) -> Fit | None:
     stored = np.frombuffer(wanted, np.int64)
@@ -147,11 +170,7 @@ def computed(fit: Fit) -> npt.NDArray[np.int64]:
     x = ((np.arange(CODES) - stage.a_zero_point).astype(np.float32) * np.float32(stage.scale)).clip(
         np.float32(stage.minimum), np.float32(stage.maximum)
     )
-    segment = np.searchsorted(np.array(fit.table.breakpoints, np.float32), x, side="right")
-    table = np.array(fit.table.coefficients, np.float32)[segment]
-    value = table[:, DEGREE]
-    for degree in reversed(range(DEGREE)):
-        value = value * x + table[:, degree]
+    value = horner(fit.table.coefficients, fit.table.breakpoints, x)
     stored = np.rint(value).astype(np.int64) + stage.output_zero_point
     return np.asarray(stored.clip(0, LARGEST))
 

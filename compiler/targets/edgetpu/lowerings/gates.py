@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.types import TensorType
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import DEGREE, SEGMENTS
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.parameters.polynomials import DEGREE, SEGMENTS
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import ODD, OutputStage, copy_stage
 from fitzroy.hw_models.isa.tensor import NluTable
 

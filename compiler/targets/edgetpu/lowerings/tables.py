@@ -3,23 +3,36 @@
 Exporters spell out functions that they have no operator for: a hard sigmoid is a product, a sum and
 a clamp, and SELU a choice. In between are real numbers and conditions. As both ends are integers of
 8 bits and each element depends on one element only, there are 256 results, whatever is in between.
+
+Where the element is a sum of products that nothing has rounded, as of a convolution on real numbers
+that stand for integers, there are more arguments than that: the function is one of real numbers, as
+polynomials, and belongs to the operator that gives the sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import MOST_OPERATORS, LookupAttributes
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.passes.conversions import source_of
+from fitzroy.compiler.passes.fuse_quantized import filtered
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
+from fitzroy.compiler.quantization.channels import FILTERED
+from fitzroy.compiler.reference import real_values
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, has_table
+from fitzroy.compiler.targets.edgetpu.parameters.polynomials import approximated
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
+from fitzroy.hw_models.numerics import Polynomials
 
 _MOST_NODES = MOST_OPERATORS + 2
 """Most operators of a function, with the conversions at its ends."""
@@ -27,19 +40,34 @@ _MOST_NODES = MOST_OPERATORS + 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Region:
-    """Operators between two values of 8 bits, in order.
+    """Operators that end with a value of 8 bits and are a function of one element, in order.
 
     Attributes:
-        nodes: the operators; nothing but them reads what they compute in between.
-        source: what they read, beside constants of one element.
+        nodes: the operators; nothing but them reads what they compute in between. If the element is
+            a sum of products, the first one gives it.
+        source: the element, beside constants of one element: a value of 8 bits, or a sum.
         result: what the last one gives.
-        codes: unsigned stored result for each unsigned stored element of the source, int64[256].
     """
 
     nodes: tuple[Node, ...]
     source: str
     result: str
-    codes: npt.NDArray[np.int64]
+
+    def of_sums(self, graph: Graph) -> bool:
+        """Whether the element is a sum of products that nothing has rounded."""
+        return not graph.type(self.source).is_eight_bit
+
+    def codes(self, graph: Graph) -> npt.NDArray[np.int64]:
+        """Unsigned stored result for each unsigned stored element of the source, int64[256]."""
+        return codes(*(Call.of(graph, node) for node in self.nodes))
+
+    def polynomials(self, graph: Graph) -> Polynomials | None:
+        """The function of sums, if the chip has polynomials that are close enough."""
+        type = graph.type(self.result)
+        calls = [Call.of(graph, node) for node in self.nodes[1:] if node.op != "quantize"]
+        assert type.quantization is not None
+        scale, zero = type.quantization.scale[0], unsigned_zero_point(type)
+        return approximated(partial(real_values, calls), scale, zero)
 
 
 def as_tables(graph: Graph) -> Rewritten:
@@ -49,20 +77,43 @@ def as_tables(graph: Graph) -> Rewritten:
         graph: the graph; it stays as it is, and is the result if it has no such functions, or none
             that has a table.
     """
+    return _Tables.applied(graph, [one for one in _regions(graph) if _has_table(graph, one)])
+
+
+def with_functions_of_sums(graph: Graph) -> Graph:
+    """A graph in which operators whose sums are not rounded end with the functions of them.
+
+    What the chip computes differs from those functions by the error of polynomials.
+    """
+    found = [one for one in _regions(graph) if one.of_sums(graph) and _has_table(graph, one)]
+    return _Tables.applied(graph, found).graph
+
+
+def _regions(graph: Graph) -> list[_Region]:
+    """All functions of one element that operators make up."""
     order = {node.name: number for number, node in enumerate(graph.nodes())}
     found = (_region(graph, node, order) for node in graph.nodes())
-    regions = [region for region in found if region is not None]
-    return _Tables.applied(graph, [region for region in regions if _has_table(graph, region)])
+    return [region for region in found if region is not None]
 
 
 class _Tables(Rewriter[_Region]):
     """A graph whose regions become tables one by one."""
 
     def rewrite(self, item: _Region) -> None:
-        """Look results up."""
-        stored = item.codes + self.graph.type(item.result).dtype.limits[0]
-        attributes = LookupAttributes(tuple(stored.tolist()))
-        self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
+        """Look results up, or let the operator that gives sums end with their function."""
+        graph, type = self.graph, self.graph.type(item.result)
+        if not item.of_sums(graph):
+            stored = item.codes(graph) + type.dtype.limits[0]
+            attributes = LookupAttributes(tuple(stored.tolist()))
+            self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
+            return
+        sums, function = item.nodes[0], item.polynomials(graph)
+        form = filtered(graph, sums, type)
+        # Its last operator gives another type of 8 bits than the operator with the filter.
+        if form is None or form.result != type:
+            return
+        fused = replace(sums.attributes, activation=function)  # type: ignore[call-arg]
+        self.put_in_place(item.nodes[-1], sums.op, form.inputs, fused, origin=sums.name)
 
 
 def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | None:
@@ -80,7 +131,7 @@ def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | Non
     while left:
         name = left.pop()
         node = graph.producer(name)
-        if graph.type(name).is_eight_bit:
+        if graph.type(name).is_eight_bit or (node is not None and _gives_sums(graph, node)):
             sources.add(name)
         elif node is None or not OPS[node.op].elementwise:
             return None
@@ -91,18 +142,30 @@ def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | Non
             return None
     if len(nodes) == 1 or len(sources) != 1:
         return None
-    ordered = tuple(sorted(nodes.values(), key=lambda node: order[node.name]))
+    (source,) = sources
+    ordered = sorted(nodes.values(), key=lambda node: order[node.name])
+    if not graph.type(source).is_eight_bit:
+        sums = graph.producer(source)
+        assert sums is not None
+        ordered.insert(0, sums)
     if not _is_function(graph, ordered):
         return None
-    found = codes(*(Call.of(graph, node) for node in ordered))
-    return _Region(ordered, sources.pop(), last.outputs[0], found)
+    return _Region(tuple(ordered), source, last.outputs[0])
+
+
+def _gives_sums(graph: Graph, node: Node) -> bool:
+    """Whether an operator gives sums of products of integers, which nothing rounds."""
+    if node.op not in FILTERED or graph.type(node.outputs[0]).dtype is not DType.FLOAT32:
+        return False
+    free = getattr(node.attributes, "activation", None) is Activation.NONE
+    return free and source_of(graph, node.inputs[0]) is not None
 
 
 def _is_function(graph: Graph, nodes: Sequence[Node]) -> bool:
     """Whether each element depends on one element, and nothing else reads what is in between."""
     (result,) = nodes[-1].outputs
-    shape = graph.type(result).shape
-    for name in {name for node in nodes for name in (*node.inputs, *node.outputs) if name}:
+    shape, elementwise = graph.type(result).shape, [n for n in nodes if OPS[n.op].elementwise]
+    for name in {name for node in elementwise for name in (*node.inputs, *node.outputs) if name}:
         value = graph.value(name)
         if value.type.size != 1 if value.is_constant else value.type.shape != shape:
             return False
@@ -114,6 +177,8 @@ def _is_function(graph: Graph, nodes: Sequence[Node]) -> bool:
 
 
 def _has_table(graph: Graph, region: _Region) -> bool:
-    """Whether the chip has a table for the results of operators."""
+    """Whether the chip has a table for the results of operators, or polynomials."""
+    if region.of_sums(graph):
+        return region.polynomials(graph) is not None
     types = graph.type(region.source), graph.type(region.result)
-    return has_table(region.codes, *map(unsigned_zero_point, types))
+    return has_table(region.codes(graph), *map(unsigned_zero_point, types))

@@ -32,7 +32,10 @@ from fitzroy.compiler.ops.recurrent import (
     LstmAttributes,
 )
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, SplitAttributes
-from fitzroy.compiler.targets.edgetpu.parameters.requantization import SIGNED_OFFSET
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    SIGNED_OFFSET,
+    filter_scales,
+)
 from fitzroy.hw_models.parameters import (
     BLOB_ALIGNMENT,
     BLOCK_CHANNELS,
@@ -48,7 +51,6 @@ from fitzroy.hw_models.parameters import (
     TableLayout,
     WordOrder,
     ZeroBias,
-    effective_scale,
     keeps_bias,
     merge,
     pack,
@@ -455,7 +457,7 @@ def _convolution_layout(shape: tuple[int, ...], fully_connected: bool = False) -
 
 def _filtered(call: Call, zero_bias: ZeroBias, layout: FilterLayout, weights: Array) -> Operand:
     """The operand of an operator with a filter as operand 1 and biases as operand 2."""
-    scales, biases = _scales(call), _biases(call.optional(2))
+    scales, biases = filter_scales(call), _biases(call.optional(2))
     quantization = call.operand(1).type.quantization
     per_channel = quantization is not None and not quantization.is_per_tensor
     prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=zero_bias)
@@ -466,15 +468,6 @@ def _filtered(call: Call, zero_bias: ZeroBias, layout: FilterLayout, weights: Ar
         scales if prefix.scales else None,
     )
     return FilterOperand(call.node, replace(layout, prefix=prefix), parameters)
-
-
-def _scales(call: Call) -> Array:
-    """Effective scales: one, or one per channel."""
-    quantization = call.operand(1).type.quantization
-    source, result = call.type(0).quantization, call.result.type.quantization
-    if quantization is None or source is None or result is None:
-        raise UnsupportedError("its tensors are not quantized")
-    return effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
 
 
 def _stored(value: Value) -> Array:
@@ -526,7 +519,7 @@ def with_prefix(graph: Graph, operand: FilterOperand, prefix: Prefix) -> FilterO
             raise UnsupportedError("LSTM weights with a scale or a zero point per channel")
     else:
         biases = _biases(call.optional(2))
-        scales, zero_points = _scales(call), _zero_points(call.operand(1))
+        scales, zero_points = filter_scales(call), _zero_points(call.operand(1))
         if not prefix.scales and (scales != scales[0]).any():
             raise UnsupportedError(
                 "its channels have different effective scales; the compiled model has one for all",

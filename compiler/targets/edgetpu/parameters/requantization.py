@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
@@ -25,7 +26,8 @@ from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttribut
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
-from fitzroy.compiler.ops.windows import Activation, explicit_padding
+from fitzroy.compiler.ops.windows import Activation, FusedFunction, explicit_padding
+from fitzroy.hw_models.numerics import Polynomials
 from fitzroy.hw_models.parameters import Prefix, effective_scale
 
 LARGEST = 255
@@ -172,29 +174,51 @@ def _clamps(
     return max(float(-zero), low), min(float(LARGEST - zero), high), zero
 
 
-def _convolution(call: Call) -> Activation:
+def _convolution(call: Call) -> FusedFunction:
     return call.attributes(ConvAttributes).activation
 
 
-def _fully_connected(call: Call) -> Activation:
+def _fully_connected(call: Call) -> FusedFunction:
     return call.attributes(FullyConnectedAttributes).activation
 
 
-_FILTERS: dict[str, Callable[[Call], Activation]] = {
+_FILTERS: dict[str, Callable[[Call], FusedFunction]] = {
     "conv_2d": _convolution,
     "depthwise_conv_2d": _convolution,
     "fully_connected": _fully_connected,
 }
 
 
-def _filter(call: Call, prefix: Prefix, activation: Activation) -> OutputStage:
+def function_of(call: Call) -> Polynomials | None:
+    """The function of real sums that is fused into an operator with a filter; None for a clamp."""
+    found = _FILTERS[call.node.op](call) if call.node.op in _FILTERS else None
+    return found if isinstance(found, Polynomials) else None
+
+
+def filter_scales(call: Call) -> npt.NDArray[np.float32]:
+    """Factors of the sums of an operator with a filter: one, or one per channel.
+
+    They make numbers of the result of them, in units of its scale, or real numbers where a function
+    of these comes first.
+
+    Raises:
+        UnsupportedError: its tensors are not quantized to 8 bits, or a factor is beyond float32.
+    """
     source, weights, result = call.type(0), call.type(1), call.result.type
-    low, high, zero = _clamps(result, activation.bounds)
     if weights.quantization is None or weights.dtype not in (DType.UINT8, DType.INT8):
         raise UnsupportedError(f"the weights {weights} are not quantized to 8 bits")
-    scales = effective_scale(
-        float(_scale(source)), np.array(weights.quantization.scale), float(_scale(result))
-    )
+    unit = float(_scale(result)) if function_of(call) is None else 1.0
+    return effective_scale(float(_scale(source)), np.array(weights.quantization.scale), unit)
+
+
+def _filter(call: Call, prefix: Prefix, function: FusedFunction) -> OutputStage:
+    source, weights, result = call.type(0), call.type(1), call.result.type
+    scales = filter_scales(call)
+    assert weights.quantization is not None
+    if isinstance(function, Polynomials):
+        (low, high), zero = function.bounds, unsigned_zero_point(result)
+    else:
+        low, high, zero = _clamps(result, function.bounds)
     zero_points = {point + _offset(weights) for point in weights.quantization.zero_point}
     if not prefix.scales and (scales != scales[0]).any():
         raise UnsupportedError(
@@ -214,6 +238,7 @@ def _filter(call: Call, prefix: Prefix, activation: Activation) -> OutputStage:
         scale_in_memory=prefix.scales,
         bias_in_memory=prefix.biases,
         zero_points_in_memory=prefix.zero_points,
+        nlu=isinstance(function, Polynomials),
     )
 
 

@@ -29,6 +29,7 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
 from fitzroy.compiler.targets.edgetpu.program.expected import Course, expected
 from fitzroy.formats.object_file import Symbol, Text
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
+from fitzroy.hw_models.isa.tensor import NluTable
 
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
@@ -159,8 +160,8 @@ def _emit(
     builder, steps, options = context.builder, schedule.steps, schedule.layered.options
     marks, choices = list[Mark](), list[Choice]()
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
-    needed = [*zip(steps, schedule.scratch[1:], phases, strict=True)]
-    for step, nbytes, flow in along(needed, "instructions", *milestones.INSTRUCTIONS):
+    needed = [*zip(steps, schedule.scratch[1:], phases, _tables(steps, phases), strict=True)]
+    for step, nbytes, flow, table in along(needed, "instructions", *milestones.INSTRUCTIONS):
         if options.paced:
             builder.pace()
         if not flow.joined:
@@ -172,19 +173,36 @@ def _emit(
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         scratch = options.narrow_bytes - nbytes
         own = replace(context, tensors=step.tensors, scratch=scratch, last=last, flow=flow)
-        _emit_step(own, step)
+        _emit_step(own, step, table)
         _complete(builder, step, flow, last=step is steps[-1])
         _demand_room(builder, step)
     marks.append(Mark("end", "", *builder.position, kind="end"))
     return marks, choices
 
 
-def _emit_step(context: Context, step: Step) -> None:
+def _tables(steps: Sequence[Step], phases: Sequence[Flow]) -> list[NluTable | None]:
+    """The function that is loaded before each step: where a phase begins, for all of its steps.
+
+    Nothing else waits for operations before it that may use another function.
+    """
+    found: list[NluTable | None] = [None] * len(steps)
+    first = 0
+    for number, (step, flow) in enumerate(zip(steps, phases, strict=True)):
+        first = first if flow.joined else number
+        if step.layer.table is not None:
+            assert found[first] is None, "a phase has one function"
+            found[first] = step.layer.table
+    return found
+
+
+def _emit_step(context: Context, step: Step, table: NluTable | None) -> None:
     """Request what a step takes from the host, then emit its instructions."""
     if not step.layer.received:
         context.host.prefetch(context.builder)
     # What a step takes is under way before the tiles are waited for.
     context.inputs.ahead(context.builder, len(host_layers.pieces(step)) or 1)
+    if table is not None:
+        context.builder.emit(table)
     with refusing(step.layer.origin):
         step.layer.emit(context)
 

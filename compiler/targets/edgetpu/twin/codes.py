@@ -28,6 +28,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 from fitzroy.compiler.targets.edgetpu.twin.semantics import stored_unsigned
 from fitzroy.hw_models.edgetpu.rounding import rounded
+from fitzroy.hw_models.numerics import Polynomials
 
 Codes = npt.NDArray[np.float32]
 
@@ -104,17 +105,33 @@ class Finish:
         scale: factor of the sums: one, one per channel (`spread`), or whatever is broadcast.
         low: smallest centred code.
         high: largest.
+        function: of the scaled sums, which gives centred codes; None for the sums themselves.
     """
 
     scale: Codes
     low: np.float32
     high: np.float32
+    function: Polynomials | None = None
 
     @classmethod
-    def of(cls, stage: OutputStage, scale: Array | float | None = None) -> Finish:
-        """What an output stage does, perhaps with other factors."""
+    def of(
+        cls,
+        stage: OutputStage,
+        scale: Array | float | None = None,
+        function: Polynomials | None = None,
+    ) -> Finish:
+        """What an output stage does, perhaps with other factors, or with a function.
+
+        Args:
+            stage: the output stage.
+            scale: one factor, or one per channel, in place of the stage's.
+            function: what is applied before rounding.
+        """
         factor = np.asarray(stage.scale if scale is None else scale, np.float32)
         factor = spread(factor) if factor.ndim == 1 else factor
+        if function is not None:
+            zero = np.float32(stage.output_zero_point)
+            return cls(factor, -zero, np.float32(LARGEST) - zero, function)
         return cls(factor, np.float32(stage.minimum), np.float32(stage.maximum))
 
     def __call__(self, sums: Codes) -> None:
@@ -127,6 +144,8 @@ class Finish:
             by_channel(np.multiply, sums, self.scale)
         else:
             np.multiply(sums, self.scale, out=sums)
+        if self.function is not None:
+            sums[...] = self.function(sums)
         np.clip(sums, self.low, self.high, out=sums)
         rounded(sums, out=sums)
 

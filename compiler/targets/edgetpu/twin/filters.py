@@ -19,6 +19,8 @@ from fitzroy.compiler.ops.convolution import (
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    filter_scales,
+    function_of,
     output_stage,
     product_stage,
 )
@@ -36,7 +38,7 @@ from fitzroy.compiler.targets.edgetpu.twin.codes import (
     spread,
 )
 from fitzroy.hw_models.numerics.convolution import windows
-from fitzroy.hw_models.parameters import Prefix, effective_scale
+from fitzroy.hw_models.parameters import Prefix
 
 _LEAST_ROWS = 256
 """Rows of a matrix product that make up for reading its weights."""
@@ -97,8 +99,7 @@ class Filter:
         """
         filter, biased = call.operand(1), call.optional(2)
         quantization = filter.type.quantization
-        source, result = call.type(0).quantization, call.result.type.quantization
-        if filter.data is None or quantization is None or source is None or result is None:
+        if filter.data is None or quantization is None:
             return None
         if biased is not None and biased.data is None:
             return None
@@ -111,8 +112,10 @@ class Filter:
         most += 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
         # Scales in memory leave no condition on those of the channels.
         stage = output_stage(call, Prefix(scales=True, biases=True, zero_points=True))
-        scales = effective_scale(source.scale[0], np.asarray(quantization.scale), result.scale[0])
-        finish = Finish.of(stage, scales if len(scales) > 1 else scales[0])
+        scales = filter_scales(call)
+        finish = Finish.of(
+            stage, scales if len(scales) > 1 else scales[0], function=function_of(call)
+        )
         kind = exact_type(most)
         added = None if bias is None else spread(bias.astype(kind))
         return cls(weights, kind, codes, Ending(added, finish))

@@ -42,6 +42,7 @@ from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.lowerings import normalization, pixel_softmax, reductions
 from fitzroy.compiler.targets.edgetpu.lowerings.gates import tanh_table
 from fitzroy.compiler.targets.edgetpu.lowerings.squared_difference import difference_type
+from fitzroy.compiler.targets.edgetpu.lowerings.tables import with_functions_of_sums
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     LARGEST,
     SIGNED_OFFSET,
@@ -56,7 +57,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.isa.tensor import NluTable
-from fitzroy.hw_models.numerics import Arithmetic, Sampling
+from fitzroy.hw_models.numerics import Arithmetic, Sampling, horner
 from fitzroy.hw_models.parameters import effective_scale
 
 Integers = npt.NDArray[np.int64]
@@ -94,7 +95,7 @@ def evaluated(
         operators: operators whose results are not those of their declarations.
         keep: give every value, not only the outputs.
     """
-    values: dict[str, Array] = dict(inputs)
+    graph, values = with_functions_of_sums(graph), dict[str, Array](inputs)
     for node in graph.nodes():
         call = Call.of(graph, node)
         arrays = [
@@ -349,12 +350,7 @@ def _reciprocal_root(x: Array) -> Integers:
 
 def interpolated(table: NluTable, x: Array) -> Array:
     """What a table of the non-linear unit gives, in float32."""
-    segment = np.searchsorted(np.array(table.breakpoints, np.float32), x, side="right")
-    factors = np.array(table.coefficients, np.float32)[segment]
-    value = factors[..., -1]
-    for degree in reversed(range(factors.shape[-1] - 1)):
-        value = value * x + factors[..., degree]
-    return np.asarray(value)
+    return horner(table.coefficients, table.breakpoints, x)
 
 
 def _softmax(call: Call, arrays: Operands) -> list[Array]:

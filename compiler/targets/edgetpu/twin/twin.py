@@ -12,6 +12,7 @@ from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.reference import check_array, demand_memory
+from fitzroy.compiler.targets.edgetpu.lowerings.tables import with_functions_of_sums
 from fitzroy.compiler.targets.edgetpu.twin.codes import Codes, Kernel
 from fitzroy.compiler.targets.edgetpu.twin.kernels import KERNELS, Preparation, kernel_of
 from fitzroy.compiler.targets.edgetpu.twin.semantics import OPERATORS, Operator, results
@@ -63,6 +64,7 @@ class Twin:
         operators: Mapping[str, Operator] = OPERATORS,
         kernels: Mapping[str, Preparation] = KERNELS,
     ) -> None:
+        graph = with_functions_of_sums(graph)
         self.graph = graph
         self.operators = operators
         self._steps: list[_Step] = []
