@@ -182,13 +182,16 @@ mutant(
     "single-step-sums",
     "sum-overflow",
     "sum-to-float32",
+    "table-after-sums",
     "table-reciprocal-root",
     "zero-point-after-rounding",
 )(Stage(np.trunc).plant)
 mutant("the zero point is added before rounding", "zero-point-after-rounding")(
     Stage(zero_first=True).plant
 )
-mutant("the clamp is ignored", "clamp", "table-after-clamp")(Stage(clamps=False).plant)
+mutant("the clamp is ignored", "clamp", "table-after-clamp", "table-after-sums")(
+    Stage(clamps=False).plant
+)
 mutant("outputs wrap", "control-halfwords", "saturation", "table-in-float32")(
     Stage(wraps=True).plant
 )
@@ -203,6 +206,7 @@ mutant(
     "early-sums",
     "short-sums",
     "single-step-sums",
+    "table-after-sums",
 )(Stage(bias_last=True).plant)
 mutant("sums and products have 53 bits", "scale-in-float32", "sum-to-float32")(
     Stage(dtype=np.float64).plant
@@ -213,8 +217,12 @@ mutant("accumulators wrap at 32 bits", "sum-overflow")(
 mutant("accumulators saturate at 32 bits", "sum-overflow")(
     Stage(held=lambda total: np.clip(total, -(2**31), 2**31 - 1)).plant
 )
-mutant("all blocks use the first slot of scales", "control-blocks")(Stage(alternates=False).plant)
-mutant("the clamp limits results of functions", "table-after-clamp")(Stage(clamps_last=True).plant)
+mutant("all blocks use the first slot of scales", "control-blocks", "table-after-sums")(
+    Stage(alternates=False).plant
+)
+mutant("the clamp limits results of functions", "table-after-clamp", "table-after-sums")(
+    Stage(clamps_last=True).plant
+)
 
 
 # --- functions -----------------------------------------------------------------------------------
@@ -268,7 +276,7 @@ def _plans(change: Callable[[Any], Any]) -> Callable[[Patch], None]:
     return plant
 
 
-mutant("lanes of the last block are ignored", "control-blocks")(
+mutant("lanes of the last block are ignored", "control-blocks", "table-after-sums")(
     _plans(lambda one: replace(one, lanes_last=one.lanes))
 )
 mutant("multipliers are never idle", "control-halfwords")(
@@ -281,12 +289,13 @@ mutant(
     "round-ties",
     "saturation",
     "table-after-clamp",
+    "table-after-sums",
     "table-breakpoints",
     "table-in-float32",
 )(_plans(lambda one: replace(one, a_zero_point=0)))
 
 
-@mutant("zero points go on behind the last row", "control-blocks")
+@mutant("zero points go on behind the last row", "control-blocks", "table-after-sums")
 def _endless_zero_points(patch: Patch) -> None:
     def rows(unit: Any, one: Any, _: Any, where: Any, lanes: int, block: int) -> Any:
         row = one.zero_point_base + block * one.zero_point_step
@@ -446,7 +455,9 @@ def _whole(walk: Any, prefix: Any, partial: int) -> tuple[Any, ...]:
 mutant("conversions ignore partial chunks", "control-partial-chunk", "longer-last-chunk")(
     _sequences(conversion, _whole)
 )
-mutant("tensor operations ignore partial chunks", "control-blocks")(_sequences(op_plan, _whole))
+mutant("tensor operations ignore partial chunks", "control-blocks", "table-after-sums")(
+    _sequences(op_plan, _whole)
+)
 mutant("a last chunk is never longer than the others", "longer-last-chunk")(
     _sequences(
         conversion,

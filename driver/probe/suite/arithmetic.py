@@ -103,7 +103,7 @@ def controls() -> Iterator[Probe]:
         risk=Risk.CONTROL,
     )
     yield from _control_products(row)
-    yield _blocks()
+    yield _control_of_blocks()
     yield _dense()
     yield _halfwords()
     yield _maximum()
@@ -132,7 +132,9 @@ def _control_products(row: Array) -> Iterator[Probe]:
     )
 
 
-def show_blocks(sketch: Sketch, row: int, zeros: int, tiles: str = "r0c0") -> None:
+def show_blocks(
+    sketch: Sketch, row: int, zeros: int, tiles: str = "r0c0", *, function: bool = False
+) -> None:
     """Send what a convolution makes of everything in scaling memory.
 
     Args:
@@ -140,6 +142,7 @@ def show_blocks(sketch: Sketch, row: int, zeros: int, tiles: str = "r0c0") -> No
         row: first of 12 rows of weights.
         zeros: first of two rows of zero points.
         tiles: the tile.
+        function: whether the table that is loaded ends it.
     """
     sketch.asm(
         f"""
@@ -156,14 +159,23 @@ def show_blocks(sketch: Sketch, row: int, zeros: int, tiles: str = "r0c0") -> No
             zero_points: zero_points_in_memory a_zero_point=11 zero_point_last={zeros + 1}"""
         f""" zero_point_step=1 zero_point_base={zeros}
             output: block_level=2 reduction=0x1 lanes_last=8 lanes=64 scale=1 maximum=127"""
-        """ minimum=-128 output_zero_point=128 bias_in_memory scale_in_memory"""
+        f""" minimum=-128 output_zero_point=128 bias_in_memory scale_in_memory{" nlu" * function}"""
     )
     sketch.result(OUT, 512, tile=tiles)
 
 
-def _blocks() -> Probe:
-    """A convolution over three blocks of channels, with everything per lane in memory."""
+def _blocks(*, function: bool) -> tuple[Sketch, Array, Array]:
+    """A convolution over three blocks of channels, with everything per lane in memory.
+
+    Args:
+        function: whether a table ends it.
+
+    Returns:
+        The program, its input, and its output.
+    """
     sketch = Sketch()
+    if function:
+        sketch.asm(table(_ENDINGS))
     sketch.load(20)
     zeros, scales, biases, inputs = (FIRST_ROW + 12 + 2 * k for k in range(4))
     sketch.unpack(inputs, 2, 0)
@@ -171,7 +183,7 @@ def _blocks() -> Probe:
     for slot in range(2):
         sketch.scaling(scales + slot, 32 * slot)
         sketch.scaling(biases + slot, 64 + 32 * slot)
-    show_blocks(sketch, FIRST_ROW, zeros)
+    show_blocks(sketch, FIRST_ROW, zeros, function=function)
     w, x = noise(12 * 256, 21), noise(512, 25)
     zero = noise(128, 22)
     # Odd numerators over a power of two: no product of small sums ends in exactly one half.
@@ -184,17 +196,26 @@ def _blocks() -> Probe:
         for position in range(2):
             a = x[64 * position : 64 * position + 16].reshape(4, 4).astype(np.int64) - 11
             acc = np.einsum("kj,klj->l", a, rows) + bias[own]
-            y = np.rint(np.clip(acc.astype(np.float32) * scale[own], -128, 127)) + 128
+            y = np.clip(acc.astype(np.float32) * scale[own], -128, 127)
+            y = _horner(y, _ENDINGS, _BREAKPOINTS) if function else y
+            y = np.clip(np.rint(y) + 128, 0, 255)
             lanes, place = (
                 (64, 128 * block + 64 * position) if block < 2 else (8, 256 + 64 * position)
             )
             out[place : place + lanes] = y[:lanes]
+    data = [part.view(np.uint8) for part in (w, zero.astype("<u4"), scale, bias, x)]
+    return sketch, np.concatenate(data), out
+
+
+def _control_of_blocks() -> Probe:
+    """The convolution of published programs."""
+    sketch, data, out = _blocks(function=False)
     return probe(
         "control-blocks",
         "a convolution over three blocks of output channels",
         "scales, biases and zero points of each block, two slots in turn, fewer lanes in the last",
         sketch,
-        np.concatenate([part.view(np.uint8) for part in (w, zero.astype("<u4"), scale, bias, x)]),
+        data,
         out,
         risk=Risk.CONTROL,
     )
@@ -651,6 +672,11 @@ CURVES: tuple[tuple[float, ...], ...] = tuple(
 )
 """Segments that meet nowhere, so that it can be seen to which one a breakpoint belongs."""
 
+_ENDINGS: tuple[tuple[float, ...], ...] = tuple(
+    (13.3 * k - 47.1, 0.31 - 0.07 * k, 0.0003 * k, 0.0, 0.0) for k in range(8)
+)
+"""The same with values of 8 bits."""
+
 
 def table(
     curves: tuple[tuple[float, ...], ...],
@@ -668,6 +694,12 @@ def table(
 
 
 def _applied(x: Array, curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]) -> Array:
+    """What a table makes of numbers, with 16 bits."""
+    found = np.rint(_horner(x, curves, breaks))
+    return np.asarray(np.clip(found, 0, 0xFFFF).astype(np.uint16))
+
+
+def _horner(x: Array, curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]) -> Array:
     """Horner's rule in float32, without fused operations; an independent formula."""
     rows = np.array(curves, np.float32)
     x = x.astype(np.float32)
@@ -676,7 +708,7 @@ def _applied(x: Array, curves: tuple[tuple[float, ...], ...], breaks: tuple[floa
     y = rows[..., 4]
     for k in (3, 2, 1, 0):
         y = y * x + rows[..., k]
-    return np.asarray(np.clip(np.rint(y), 0, 0xFFFF).astype(np.uint16))
+    return np.asarray(y)
 
 
 def _curved(
@@ -725,6 +757,19 @@ def _functions() -> Iterator[Probe]:
         _curved(CURVES, "scale=1 maximum=90 minimum=-90"),
         _rows(identity(), off),
         _applied(inner, CURVES, _BREAKPOINTS),
+    )
+    sketch, data, out = _blocks(function=True)
+    yield probe(
+        "table-after-sums",
+        "a convolution that ends with a table",
+        "whether the table takes what sums, biases and scales give, before anything is rounded",
+        sketch,
+        data,
+        out,
+        form="mac loops=3 a=4 b=3/part2 c=3 d=3/ping1 avdata=@2 parameters=@2"
+        " wait=ring_read_b+@2&wide_to_scaling+@2 trained=1 write=1 accumulate=1"
+        " zero_points_in_memory=1 block_level=2 reduction=0x1 lanes_last=n lanes=all nlu=1"
+        " bias_in_memory=1 scale_in_memory=1",
     )
     steep, x = _steep()
     yield probe(
