@@ -211,7 +211,6 @@ def _is_one_function(graph: Graph, node: Node, kept: Collection[str]) -> bool:
         node.name not in kept
         and _is_smooth(graph, node)
         and _takes_a_table(node)
-        and RULES[node.op].result is None
         and bool(readers)
         and all(reader.name not in kept for reader in readers)
         and result not in graph.outputs
