@@ -19,7 +19,7 @@ from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
 from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
-from fitzroy.compiler.frontends.onnx.order import DEEPEST, needed, runnable
+from fitzroy.compiler.frontends.onnx.order import DEEPEST, needed, nodes_of, runnable
 from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
@@ -443,11 +443,12 @@ class _Importer:
 
 def _remedy(proto: GraphProto) -> str:
     """What to do about a model with operators that cannot be imported; empty if nobody knows."""
-    if all(node.op_type != "NonMaxSuppression" for node in proto.node):
+    if all(node.op_type != "NonMaxSuppression" for node in nodes_of(proto)):
         return ""
     return (
         "the model selects boxes itself: export it without NonMaxSuppression, as Ultralytics does "
-        "with nms=False, and use --detections"
+        "with nms=False, and of torchvision's detectors only the backbone and the head, as in "
+        "docs/detections.md, and use --detections"
     )
 
 

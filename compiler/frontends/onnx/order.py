@@ -69,3 +69,12 @@ def _captured(body: GraphProto, depth: int = 0) -> Iterator[str]:
         for attribute in node.attribute:
             if attribute.HasField("g") and depth < DEEPEST:
                 yield from _captured(attribute.g, depth + 1)
+
+
+def nodes_of(graph: GraphProto, depth: int = 0) -> Iterator[NodeProto]:
+    """The nodes of a graph, and of the graphs inside them."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g") and depth < DEEPEST:
+                yield from nodes_of(attribute.g, depth + 1)

@@ -162,6 +162,19 @@ def test_models_that_select_boxes_have_a_remedy() -> None:
     assert "NonZero" in caught.value.rejects[0].where
 
 
+def test_models_that_select_boxes_in_a_branch_have_a_remedy() -> None:
+    """torchvision's detectors suppress boxes only if there are any."""
+    node, graph = helper().make_node, helper().make_graph
+    kept = helper().make_tensor_value_info("kept", 7, None)
+    branch = graph([node("NonMaxSuppression", ["boxes", "scores"], ["kept"])], "some", [], [kept])
+    nodes = [
+        node("NonZero", ["x"], ["y"]),
+        node("If", ["any"], ["z"], then_branch=branch, else_branch=branch),
+    ]
+    with pytest.raises(UnsupportedError, match="only the backbone and the head"):
+        read(model(nodes, [("x", [2])], ["y"]))
+
+
 @pytest.mark.parametrize("opset", [1, 6, 99])
 def test_unknown_operator_sets(opset: int) -> None:
     data = model([helper().make_node("Relu", ["x"], ["y"])], [("x", [2])], ["y"], opset=opset)
