@@ -23,7 +23,7 @@ PAGES += [path for path in sorted((ROOT / "docs").rglob("*.md")) if path not in 
 
 NOT_RUN = Counter(
     {
-        "needs PyTorch": 1,
+        "needs PyTorch": 2,
         "needs a board with the module on PCIe": 1,
         "needs a model that does not come with FitzRoy": 1,
         "needs root, and a second machine": 2,

@@ -79,6 +79,7 @@ class DetectionsAttributes(Attributes):
         part: how far a part of a number of a box goes, if each is a sum of parts that begin one
             where another ends; 0 if numbers are whole.
         lowest: what the first part begins at.
+        root: whether a score is the square root of the product of a class's and objectness.
     """
 
     width: int
@@ -102,6 +103,12 @@ class DetectionsAttributes(Attributes):
     peaks: int = 0
     part: float = 0.0
     lowest: float = 0.0
+    root: bool = False
+
+    @property
+    def share_threshold(self) -> float:
+        """What shares of classes, times those of objectness, are greater than in objects."""
+        return self.score_threshold**2 if self.root else self.score_threshold
 
     @property
     def point(self) -> int:
@@ -290,6 +297,8 @@ def _candidates(
     sure = None if objectness is None else _probability(objectness[:, 0], a)
     if sure is not None:
         best = best * sure
+    if a.root:
+        best = np.sqrt(best)
     rows = np.flatnonzero(best > np.float32(a.score_threshold))
     if len(rows) > _CANDIDATES:
         rows = rows[descending(best[rows])[:_CANDIDATES]]

@@ -242,6 +242,33 @@ def exponential(seed: int = 1, *, decoding: bool = True) -> Graph:
     return m.done(m.join([xy, wh, m.slice(rows, 2, 4, 1 + CLASSES)], 2))
 
 
+def sigmoid_centres(seed: int = 1, *, apart: bool = False) -> Graph:
+    """YOLOv3 and YOLOv4: centres are sigmoids and extents exponentials, relative to anchors.
+
+    Args:
+        seed: of the filters.
+        apart: whether boxes [1,n,4] and the products of scores and objectness [1,n,c] are outputs
+            of their own, and not in rows [1,n,5+c].
+    """
+    m, levels, scores = Maker(seed), [], []
+    for x, (side, stride), anchors in zip(m.features(), CELLS, ANCHORS, strict=True):
+        parts = m.reshape(m.layer(x, 2 * (5 + CLASSES)), 1, side, side, 2, 5 + CLASSES)
+        xy, wh, sure, kinds = m.split(parts, 4, 2, 2, 1, CLASSES)
+        line = np.arange(side)
+        grid = np.stack(np.meshgrid(line, line), axis=-1)[None, :, :, None] - 0.05
+        xy = m.binary("mul", m.binary("add", m.binary("mul", m.sigmoid(xy), 1.1), grid), stride)
+        wh = m.binary("mul", m.emit("exp", [wh], m.shape(wh)), anchors)
+        columns = [xy, wh]
+        sure, kinds = m.sigmoid(sure), m.sigmoid(kinds)
+        if apart:
+            scores.append(m.reshape(m.binary("mul", sure, kinds), 1, 2 * side * side, CLASSES))
+        else:
+            columns += [sure, kinds]
+        joint = m.join(columns, 4)
+        levels.append(m.reshape(joint, 1, 2 * side * side, m.shape(joint)[4]))
+    return m.done(m.join(levels, 1), *([m.join(scores, 1)] if apart else []))
+
+
 POINTS = 5
 
 
@@ -335,6 +362,7 @@ FAMILIES = {
     "plain": plain,
     "anchored": anchored,
     "exponential": exponential,
+    "sigmoid centres": sigmoid_centres,
     "pose": pose,
     "masks": masks,
     "numbers first": numbers_first,

@@ -83,7 +83,7 @@ def test_families(family: str) -> None:
     graph = detectors.FAMILIES[family]()
     result = listed(graph)
     found = fitzroy.evaluate(result, {"image": image()})
-    objectness = family in ("anchored", "exponential")
+    objectness = family in ("anchored", "exponential", "sigmoid centres")
     classes = 1 if family == "pose" else detectors.CLASSES
     wanted = expected(rows_of(graph, image()), classes, objectness)
     assert len(wanted) > 2

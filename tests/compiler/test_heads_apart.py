@@ -368,7 +368,7 @@ def test_anchors_that_leave_no_class_are_refused(tmp_path: Path) -> None:
 
 def test_unknown_anchors_are_refused_with_the_schemes() -> None:
     with pytest.raises(UsageError, match="schemes are blaze, efficientdet"):
-        with_detections(levels(1), HeadOptions(True, anchors="retinanet"))
+        with_detections(levels(1), HeadOptions(True, anchors="ssd500"))
 
 
 def test_operators_survive_files() -> None:

@@ -271,3 +271,185 @@ def test_cells_of_another_size() -> None:
     """Points are known only where cells are."""
     with pytest.raises(UnsupportedError, match=r"level 1 has 5 x 5 cells, .* 16 pixels are 4 x 4"):
         anchors_of("nanodet", (64, 64), [Grid(8, 8, 1), Grid(5, 5, 1)])
+
+
+# --- torchvision's RetinaNet and FCOS ------------------------------------------------------------
+
+LEVELS = (40, 20, 10, 5, 3)
+"""Cells of a row of 320 pixels; those of the last level are 106 pixels apart."""
+
+
+@pytest.mark.parametrize("scheme", [Scheme.RETINANET, Scheme.FCOS])
+def test_anchors_of_torchvision(scheme: Scheme) -> None:
+    """The same as the package makes of the same features."""
+    torch = pytest.importorskip("torch")
+    utils = pytest.importorskip("torchvision.models.detection.anchor_utils")
+    lists = pytest.importorskip("torchvision.models.detection.image_list")
+    octaves: tuple[float, ...] = (1.0, 2 ** (1 / 3), 2 ** (2 / 3))
+    ratio: tuple[float, ...] = (0.5, 1.0, 2.0)
+    first = 32
+    if scheme is Scheme.FCOS:
+        octaves, ratio, first = octaves[:1], ratio[1:2], 8
+    sizes = tuple(tuple(int((first << level) * x) for x in octaves) for level in range(5))
+    ratios = (ratio,) * 5
+    images = lists.ImageList(torch.zeros(1, 3, 320, 320), [(320, 320)])
+    maker = utils.AnchorGenerator(sizes, ratios)
+    (wanted,) = maker(images, [torch.zeros(1, 1, n, n) for n in LEVELS])
+    boxes = len(sizes[0]) * len(ratios[0])
+    rows = anchors_of(scheme, (320, 320), [Grid(n, n, boxes) for n in LEVELS]).rows
+    extents = rows[:, 2:4]
+    found = np.concatenate([rows[:, :2] - extents / 2, rows[:, :2] + extents / 2], axis=1)
+    np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)
+
+
+def fcos_layers(*, classes: int = CLASSES) -> Graph:
+    """Scores, centerness and distances of five levels, each an output of its own."""
+    m = detectors.Maker()
+    parts: list[list[str]] = [[], [], []]
+    for level in range(5):
+        side = max(detectors.SIDE >> (level + 3), 1)
+        x = m.sigmoid(m.layer(m.image, 8, detectors.SIDE // side))
+        for found, channels in zip(parts, (classes, 1, 4), strict=True):
+            found.append(m.reshape(m.layer(x, channels), 1, side * side, channels))
+    return m.done(*(m.join(found, 1) for found in parts))
+
+
+def test_fcos_is_decoded() -> None:
+    """A score is the root of a product; distances are in units from the corners of cells."""
+    graph = fcos_layers()
+    options = HeadOptions(True, score_threshold=SCORE, overlap=0.99, most=MOST, anchors="fcos")
+    found = fitzroy.evaluate(with_detections(graph.copy(), options), {"image": image()})
+    scores, sure, boxes = (fitzroy.evaluate(graph, {"image": image()})[x][0] for x in graph.outputs)
+    shares = np.sqrt(1 / (1 + np.exp(-scores)) / (1 + np.exp(-sure)))
+    best = int(shares.max(axis=1).argmax())
+    cells, steps, units = [], [], []
+    for level, side in enumerate((8, 4, 2, 1, 1)):
+        y, x = np.mgrid[:side, :side].reshape(2, -1)
+        cells.append(np.stack([x, y], axis=1))
+        steps.append(np.full((side * side, 1), detectors.SIDE // side))
+        units.append(np.full((side * side, 1), 8 << level))
+    point = (np.concatenate(cells) * np.concatenate(steps))[best]
+    distances = boxes[best] * np.concatenate(units)[best]
+    wanted = [*(point - distances[:2]), *(point + distances[2:]), shares[best].max(),
+              shares[best].argmax()]  # fmt: skip
+    np.testing.assert_allclose(found["detections"][0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_boxes_scores_and_objectness_apart_need_a_name() -> None:
+    """FCOS and others have such outputs; none is chosen, YOLOX neither."""
+    with pytest.raises(UnsupportedError, match="which the model does not hold") as caught:
+        with_detections(fcos_layers(), HeadOptions(True))
+    assert "fcos" in caught.value.hint
+
+
+def test_four_classes_are_not_told_from_boxes() -> None:
+    with pytest.raises(UnsupportedError, match="--anchors is for models"):
+        with_detections(fcos_layers(classes=4), HeadOptions(True, anchors="fcos"))
+
+
+def test_a_scheme_without_objectness() -> None:
+    m = detectors.Maker()
+    graph = m.done(*(
+        m.join([
+            m.reshape(m.layer(m.sigmoid(m.layer(m.image, 8, detectors.SIDE // side)), channels),
+                      1, side * side, channels)
+            for side in (8, 4, 2, 1, 1)
+        ], 1)
+        for channels in (4, CLASSES)
+    ))  # fmt: skip
+    with pytest.raises(UnsupportedError, match="boxes have no objectness, those of fcos have an"):
+        with_detections(graph, HeadOptions(True, anchors="fcos"))
+
+
+# --- layers of YOLOs -----------------------------------------------------------------------------
+
+NUMBERS = 5 + CLASSES
+FORMS = ("anchors first", "cells first", "channels first", "channels last")
+
+
+def yolo_layers(form: str, *, coarse_first: bool = False) -> Graph:
+    """What layers of three levels give for each cell and anchor, in the order of a form."""
+    m = detectors.Maker()
+    outputs = []
+    for stride in (8, 16, 32):
+        side = detectors.SIDE // stride
+        x = m.layer(m.sigmoid(m.layer(m.image, 8, stride)), 3 * NUMBERS)
+        if form == "channels first":
+            x = m.transpose(x, 0, 3, 1, 2)
+        elif form != "channels last":
+            x = m.reshape(x, 1, side, side, 3, NUMBERS)
+            x = m.transpose(x, 0, 3, 1, 2, 4) if form == "anchors first" else x
+        outputs.append(x)
+    return m.done(*(reversed(outputs) if coarse_first else outputs))
+
+
+OF_YOLOV3 = [[10, 13], [16, 30], [33, 23], [30, 61], [62, 45], [59, 119], [116, 90], [156, 198],
+             [373, 326]]  # fmt: skip
+OF_YOLOV4 = [[12, 16], [19, 36], [40, 28], [36, 75], [76, 55], [72, 146], [142, 110], [192, 243],
+             [459, 401]]  # fmt: skip
+
+
+def yolo_rows(graph: Graph, scheme: str) -> Floats:
+    """Centres, extents, objectness and scores [n,5+c] as the models' own decoders give them."""
+    outputs = fitzroy.evaluate(graph, {"image": image()})
+    found = []
+    for name in graph.outputs:
+        x = outputs[name][0]
+        if x.ndim == 3:
+            x = x.transpose(1, 2, 0) if x.shape[0] == 3 * NUMBERS else x
+            x = x.reshape(*x.shape[:2], 3, NUMBERS)
+        elif x.shape[0] == 3:
+            x = x.transpose(1, 2, 0, 3)
+        side = len(x)
+        stride = detectors.SIDE // side
+        level = (8, 16, 32).index(stride)
+        grid = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1)[:, :, None]
+        sizes = np.array(OF_YOLOV3 if scheme in ("yolov3", "yolov5") else OF_YOLOV4)
+        sizes = sizes[3 * level : 3 * level + 3]
+        share = 1 / (1 + np.exp(-x))
+        if scheme in ("yolov5", "yolov7"):
+            xy = (share[..., :2] * 2 - 0.5 + grid) * stride
+            wh = (share[..., 2:4] * 2) ** 2 * sizes
+        else:
+            scale = (1.2, 1.1, 1.05)[level] if scheme == "yolov4" else 1.0
+            xy = (share[..., :2] * scale - 0.5 * (scale - 1) + grid) * stride
+            wh = np.exp(x[..., 2:4]) * sizes
+        found.append(np.concatenate([xy, wh, share[..., 4:]], axis=-1).reshape(-1, NUMBERS))
+    rows: Floats = np.concatenate(found).astype(np.float32)
+    return rows
+
+
+@pytest.mark.parametrize("scheme", ["yolov3", "yolov4", "yolov5", "yolov7"])
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_of_yolos(scheme: str, form: str) -> None:
+    graph = yolo_layers(form, coarse_first=form == "cells first")
+    options = HeadOptions(True, score_threshold=SCORE, overlap=OVERLAP, most=MOST, anchors=scheme)
+    found = fitzroy.evaluate(with_detections(graph.copy(), options), {"image": image()})
+    wanted = expected(yolo_rows(graph, scheme), CLASSES, objectness=True)
+    assert len(wanted) > 2
+    rows = found["detections"]
+    assert not rows[len(wanted) :].any()
+    for (_, item), row in zip(wanted, rows, strict=False):
+        np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_of_yolos_need_a_name(form: str) -> None:
+    """Nothing in the file says whether extents are squares or exponentials."""
+    with pytest.raises(UnsupportedError, match="no head") as caught:
+        with_detections(yolo_layers(form), HeadOptions(True))
+    assert "yolov3, yolov4, yolov5, yolov7" in caught.value.hint
+
+
+def test_cells_that_are_no_yolos() -> None:
+    m = detectors.Maker()
+    graph = m.done(*(m.layer(m.image, 3 * NUMBERS, stride) for stride in (4, 8, 16)))
+    with pytest.raises(UnsupportedError, match="a level has 16 x 16 cells"):
+        with_detections(graph, HeadOptions(True, anchors="yolov5"))
+
+
+def test_other_heads_are_no_layers_of_yolos() -> None:
+    m = detectors.Maker()
+    graph = m.done(m.rows([4]), m.rows([CLASSES]))
+    with pytest.raises(UnsupportedError, match="boxes in a cell of its levels"):
+        with_detections(graph, HeadOptions(True, anchors="yolov5"))

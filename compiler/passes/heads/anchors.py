@@ -1,7 +1,9 @@
 """Anchors that a model does not hold: those of published schemes, or given as a file.
 
 Facts: MediaPipe's options of SSD anchors, with one size for all; the anchors of EfficientDet; the
-default boxes of torchvision's SSD300 and SSDlite, confirmed with the packages' own; the generators
+default boxes of torchvision's SSD300 and SSDlite, and the anchors of its RetinaNet and FCOS,
+confirmed with the packages' own; the anchors in the configurations of YOLOv3, YOLOv4, YOLOv5 and
+YOLOv7; the generators
 ``ssd_anchor_generator`` and ``multiscale_anchor_generator`` of TensorFlow's object detection, with
 the settings of its published models, confirmed with the anchors of one; the decoders of YOLOX,
 NanoDet and NanoDet-Plus.
@@ -41,6 +43,12 @@ class Scheme(StrEnum):
         YOLOX: corners of cells, from 8 pixels on, as YOLOX's exporter leaves them.
         NANODET: middles of cells, whose distances to edges count in cells.
         NANODET_PLUS: corners of cells likewise.
+        RETINANET: torchvision's RetinaNet.
+        FCOS: torchvision's FCOS, whose scores are roots of products.
+        YOLOV3: YOLOv3, trained on COCO, as its layers give it; the next three likewise.
+        YOLOV4: YOLOv4.
+        YOLOV5: YOLOv5.
+        YOLOV7: YOLOv7.
     """
 
     BLAZE = "blaze"
@@ -53,6 +61,22 @@ class Scheme(StrEnum):
     YOLOX = "yolox"
     NANODET = "nanodet"
     NANODET_PLUS = "nanodet-plus"
+    RETINANET = "retinanet"
+    FCOS = "fcos"
+    YOLOV3 = "yolov3"
+    YOLOV4 = "yolov4"
+    YOLOV5 = "yolov5"
+    YOLOV7 = "yolov7"
+
+    @property
+    def has_objectness(self) -> bool:
+        """Whether a score is that of a class times that of being any object."""
+        return self in (Scheme.YOLOX, Scheme.FCOS, *YOLOS)
+
+    @property
+    def has_distributions(self) -> bool:
+        """Whether distances were distributions."""
+        return self in (Scheme.NANODET, Scheme.NANODET_PLUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +105,8 @@ class Anchors:
         y_first: whether boxes have y before x.
         softmax: whether the classes of a box share one probability, and not each has its own.
         background: how many of the first classes stand for no object.
+        root: whether a score is the square root of the product of a class's and the objectness.
+        sigmoids: how many of the first numbers of a box go through a sigmoid before.
     """
 
     rows: Floats
@@ -89,6 +115,8 @@ class Anchors:
     y_first: bool = False
     softmax: bool = False
     background: int = 0
+    root: bool = False
+    sigmoids: int = 0
 
 
 def anchors_of(chosen: str, size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
@@ -351,6 +379,113 @@ def _nanodet(middle: float) -> Callable[[tuple[int, int], Sequence[Grid]], Ancho
     return anchors
 
 
+_RETINANET = (32, 64, 128, 256, 512)
+"""Pixels of the smallest square of each level."""
+
+_RETINANET_RATIOS = (0.5, 1.0, 2.0)
+"""Ratios of height to width."""
+
+_FCOS = (8, 16, 32, 64, 128)
+"""Pixels of a unit of distances on each level."""
+
+
+def _corners_of_cells(size: tuple[int, int], grid: Grid) -> Floats:
+    """First corners [h*w,2] of cells, in pixels, as torchvision places them.
+
+    A cell has whole pixels, whether or not all of them fill the image.
+    """
+    y, x = np.mgrid[: grid.height, : grid.width]
+    steps = size[0] // grid.width, size[1] // grid.height
+    found: Floats = (np.stack([x.ravel(), y.ravel()], axis=1) * steps).astype(np.float32)
+    return found
+
+
+def _retinanet(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    """Three shapes in three sizes on each level, the smallest first; edges are whole pixels."""
+    _demand_boxes(grids, [_OCTAVES * len(_RETINANET_RATIOS)] * len(_RETINANET))
+    rows = []
+    for grid, side in zip(grids, _RETINANET, strict=True):
+        sides = [int(side * 2 ** (octave / _OCTAVES)) for octave in range(_OCTAVES)]
+        shapes = [(s / math.sqrt(r), s * math.sqrt(r)) for r in _RETINANET_RATIOS for s in sides]
+        extents = 2 * np.rint(np.array(shapes) / 2)
+        rows.append(_shaped(_corners_of_cells(size, grid), extents, 1.0))
+    return Anchors(np.concatenate(rows), BoxCoding.EXPONENTIAL)
+
+
+def _fcos(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    _demand_boxes(grids, [1] * len(_FCOS))
+    rows = [
+        _rows(_corners_of_cells(size, grid), float(unit), 0.0)
+        for grid, unit in zip(grids, _FCOS, strict=True)
+    ]
+    return Anchors(np.concatenate(rows), BoxCoding.DISTANCES, root=True)
+
+
+@dataclass(frozen=True)
+class _Yolo:
+    """How a YOLO decodes what its layers give.
+
+    Attributes:
+        extents: widths and heights in pixels, those of the finest cells first.
+        squares: whether extents are squares of sigmoids, and not exponentials.
+        reach: cells that the sigmoids of centres reach over, the finest first.
+    """
+
+    extents: tuple[tuple[int, int], ...]
+    squares: bool
+    reach: tuple[float, float, float]
+
+
+_OF_YOLOV3 = (
+    (10, 13), (16, 30), (33, 23), (30, 61), (62, 45), (59, 119), (116, 90), (156, 198), (373, 326),
+)  # fmt: skip
+_OF_YOLOV4 = (
+    (12, 16), (19, 36), (40, 28), (36, 75), (76, 55), (72, 146), (142, 110), (192, 243), (459, 401),
+)  # fmt: skip
+YOLOS = {
+    Scheme.YOLOV3: _Yolo(_OF_YOLOV3, squares=False, reach=(1.0, 1.0, 1.0)),
+    Scheme.YOLOV4: _Yolo(_OF_YOLOV4, squares=False, reach=(1.2, 1.1, 1.05)),
+    Scheme.YOLOV5: _Yolo(_OF_YOLOV3, squares=True, reach=(2.0, 2.0, 2.0)),
+    Scheme.YOLOV7: _Yolo(_OF_YOLOV4, squares=True, reach=(2.0, 2.0, 2.0)),
+}
+"""The published settings for COCO."""
+
+YOLO_BOXES = 3
+"""Boxes of a cell in each of them."""
+
+_YOLO_STRIDES = (8, 16, 32)
+_SQUARE = 4
+"""Twice a sigmoid, squared, is so many times its square."""
+
+
+def _yolo(scheme: Scheme) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
+    def anchors(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+        how = YOLOS[scheme]
+        _demand_boxes(grids, [YOLO_BOXES] * len(_YOLO_STRIDES))
+        cells = [tuple(extent // stride for extent in size) for stride in _YOLO_STRIDES]
+        rows = []
+        for grid in grids:
+            if (grid.width, grid.height) not in cells:
+                raise UnsupportedError(
+                    f"a level has {grid.width} x {grid.height} cells, and those of 8, 16 and 32 "
+                    f"pixels are {', '.join(f'{x} x {y}' for x, y in cells)}",
+                    where="anchors",
+                    hint="choose others with --anchors",
+                )
+            level = cells.index((grid.width, grid.height))
+            stride, reach = _YOLO_STRIDES[level], how.reach[level]
+            # A sigmoid of a half is the middle of a cell, whatever it reaches over.
+            centre = _corners_of_cells(size, grid) + np.float32((1 - reach) / 2 * stride)
+            extents = np.array(how.extents[level * YOLO_BOXES : (level + 1) * YOLO_BOXES])
+            found = _shaped(centre, extents * (_SQUARE if how.squares else 1), 1.0)
+            found[:, UNIT] = reach * stride
+            rows.append(found)
+        coding = BoxCoding.SQUARES if how.squares else BoxCoding.EXPONENTIAL
+        return Anchors(np.concatenate(rows), coding, sigmoids=BOX if how.squares else CENTRE.stop)
+
+    return anchors
+
+
 def _wide(strides: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
     return lambda size, grids: _efficientdet(size, grids, strides)
 
@@ -366,6 +501,9 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.YOLOX: _yolox,
     Scheme.NANODET: _nanodet(0.5),
     Scheme.NANODET_PLUS: _nanodet(0.0),
+    Scheme.RETINANET: _retinanet,
+    Scheme.FCOS: _fcos,
+    **{scheme: _yolo(scheme) for scheme in YOLOS},
 }
 
 

@@ -17,6 +17,7 @@ from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, Box
 from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
+from fitzroy.compiler.passes.heads.activation import activated
 from fitzroy.compiler.passes.heads.anchors import Anchors, Grid, Scheme, anchors_of
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
 from fitzroy.compiler.passes.heads.head import Head, Points
@@ -78,24 +79,33 @@ def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: s
     if wide > BOX:
         places = columns.take(pair.boxes, 2, BOX, wide - BOX)
         points = Points(places, 1.0, 0.0, logits=False)
+    boxes = activated(columns, columns.take(pair.boxes, 2, 0, BOX), found.sigmoids)
     return Head(
-        size, columns.take(pair.boxes, 2, 0, BOX), found.coding, found.exponent, found.rows,
+        size, boxes, found.coding, found.exponent, found.rows,
         (1.0, 1.0), scores, objectness, logits, found.background, points, y_first=found.y_first,
-        overlap=_BLAZE_OVERLAP if chosen == Scheme.BLAZE else None,
+        overlap=_BLAZE_OVERLAP if chosen == Scheme.BLAZE else None, root=found.root,
     )  # fmt: skip
 
 
 def _demand_numbers(graph: Graph, pair: Pair, anchors: Anchors, chosen: str) -> None:
     """Refuse anchors of boxes that have other numbers than those of the model."""
-    wanted = anchors.coding is BoxCoding.DISTANCES
-    if wanted == pair.distances or chosen not in set(Scheme):
+    if chosen not in set(Scheme):
         return
-    kinds = {True: "distances to their edges", False: "offsets and extents"}
-    raise UnsupportedError(
-        f"boxes have {kinds[pair.distances]}, those of {chosen} have {kinds[wanted]}",
-        where=graph.name,
-        hint="choose others with --anchors",
-    )
+    scheme = Scheme(chosen)
+    numbers = {True: "distances to their edges", False: "offsets and extents"}
+    wanted = anchors.coding is BoxCoding.DISTANCES
+    if scheme.has_distributions != pair.distances:
+        what = f"boxes have {numbers[pair.distances]}, those of {chosen} have {numbers[wanted]}"
+    elif scheme.has_objectness != (pair.objectness is not None):
+        words = {True: "an objectness", False: "no objectness"}
+        found = words[pair.objectness is not None]
+        what = f"boxes have {found}, those of {chosen} have {words[scheme.has_objectness]}"
+    elif (anchors.sigmoids > 0) != pair.in_cells:
+        words = {True: "the layers' of YOLOs", False: "others"}
+        what = f"boxes are {words[pair.in_cells]}, those of {chosen} are {words[not pair.in_cells]}"
+    else:
+        return
+    raise UnsupportedError(what, where=graph.name, hint="choose others with --anchors")
 
 
 def _scores(columns: Columns, name: str, anchors: Anchors) -> tuple[str, bool]:

@@ -222,7 +222,8 @@ class _Maker:
         sure = head.objectness
         if head.logits:
             sure = graph.emit("sigmoid", [sure], graph.type(sure))
-        return graph.emit("mul", [name, sure], type, ActivationAttributes())
+        name = graph.emit("mul", [name, sure], type, ActivationAttributes())
+        return graph.emit("sqrt", [name], type) if head.root else name
 
 
 def threshold_logit(score: float) -> float:

@@ -68,6 +68,7 @@ class Head:
         most: the most objects that the model gives; None if it says none.
         inclusive: whether a score as high as the threshold is an object's.
         peaks: cells of a row, if boxes are where scores are peaks of images; 0 for others.
+        root: whether a score is the square root of the product of a class's and the objectness.
     """
 
     size: tuple[int, int]
@@ -89,3 +90,4 @@ class Head:
     most: int | None = None
     inclusive: bool = False
     peaks: int = 0
+    root: bool = False

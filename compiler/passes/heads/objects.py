@@ -23,6 +23,7 @@ from fitzroy.compiler.ops.detections import (
     DetectionsAttributes,
     sigmoid,
 )
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.columns import is_layer
 from fitzroy.compiler.passes.heads.rewriting import moved
 from fitzroy.compiler.quantization.statistics import Range, Sample, in_order
@@ -91,7 +92,7 @@ class _Chooser:
         scores: scores of classes [1,n,c], and of being any object [1,n,1] if there are such.
         logits: whether scores are logits.
         background: how many of the first classes stand for no object.
-        threshold: least score of an object.
+        threshold: least product of the shares of an object.
     """
 
     places: tuple[str, ...]
@@ -124,7 +125,7 @@ def _chooser(graph: Graph) -> _Chooser | None:
             return _Chooser(places, scores, False, background, a.nms_score_threshold)
         if isinstance(a, DetectionsAttributes) and a.overlap < 1 and not a.peaks:
             places, scores = _given(node, BOXES, POINTS), _given(node, SCORES, OBJECTNESS)
-            return _Chooser(places, scores, a.logits, a.background, a.score_threshold)
+            return _Chooser(places, scores, a.logits, a.background, a.share_threshold)
     return None
 
 
@@ -142,6 +143,12 @@ def _decoded_from(graph: Graph, name: str) -> Iterator[str]:
         node = graph.producer(name)
         while node is not None and node.op in ("reshape", "transpose"):
             node = graph.producer(str(node.inputs[0]))
+        if node is not None and isinstance(node.attributes, ConcatenationAttributes):
+            # Centres and extents that are joined on the host have ranges of their own.
+            if node.attributes.axis % graph.type(name).rank == 2:
+                for part in node.inputs:
+                    yield from _decoded_from(graph, str(part))
+            return
         if node is None or is_layer(graph, node) or node.op not in ("softmax", "conv_2d"):
             return
         name = str(node.inputs[0])

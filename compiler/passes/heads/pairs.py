@@ -6,6 +6,7 @@ Facts: how the exporters of YOLOX and NanoDet, effdet and MediaPipe give them.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BOX
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.passes.heads.anchors import YOLO_BOXES
 from fitzroy.compiler.passes.heads.columns import Columns, Region, is_layer
 from fitzroy.compiler.passes.heads.segments import is_score, last_nodes, segments
 
@@ -35,6 +37,9 @@ class Pair:
         objectness: scores of being any object [1,n,1]; None if there are none.
         distances: whether a box has distances to its edges, which were distributions.
         cells: rows [1,n,c] that come from the cells which boxes come from; None for boxes.
+        apart: whether the objectness is an output of its own.
+        in_cells: whether a layer gives the boxes of each cell, with all of their scores, as YOLOs
+            have them.
     """
 
     boxes: str
@@ -42,14 +47,18 @@ class Pair:
     objectness: str | None = None
     distances: bool = False
     cells: str | None = None
+    apart: bool = False
+    in_cells: bool = False
 
 
 def pair_of(columns: Columns) -> Pair | None:
     """Boxes and scores of a model that gives them apart; None if it does not."""
     graph = columns.graph
     rows = [name for name in graph.outputs if graph.type(name).rank == 3]
+    if len(rows) == 3:
+        return _with_objectness(columns, rows)
     if len(rows) != 2:
-        return _joined_levels(columns)
+        return _joined_levels(columns) or _in_cells(columns)
     rows = _one_after_another(columns, rows)
     if not rows:
         return None
@@ -64,8 +73,71 @@ def pair_of(columns: Columns) -> Pair | None:
     return None
 
 
+def _with_objectness(columns: Columns, names: Sequence[str]) -> Pair | None:
+    """Boxes, scores of classes and an objectness from layers, each an output of its own."""
+    graph = columns.graph
+    rows = _one_after_another(columns, names)
+    boxes = [name for name in rows if graph.type(name).shape[2] == BOX]
+    others = sorted((x for x in rows if x not in boxes), key=lambda x: graph.type(x).shape[2])
+    if len(boxes) != 1 or graph.type(others[0]).shape[2] != 1:
+        return None
+    if not all(comes_from_layers(graph, name) for name in rows):
+        return None
+    return Pair(boxes[0], others[1], others[0], apart=True)
+
+
+_FEWEST_NUMBERS = BOX + 2
+"""Numbers of a box with an objectness and the score of one class."""
+
+
+def _in_cells(columns: Columns) -> Pair | None:
+    """Boxes, objectness and scores side by side, for each anchor of a cell and level by level.
+
+    An output has [1,anchors,h,w,c], [1,h,w,anchors,c], or channels for all of it.
+    """
+    graph = columns.graph
+    shapes = [graph.type(name).shape for name in graph.outputs]
+    if len(shapes) < 2 or not all(comes_from_layers(graph, name) for name in graph.outputs):
+        return None
+    found = [
+        order
+        for order in _ORDERS
+        if all(_fits(shape, order) for shape in shapes)
+        and len({shape[axis] for shape in shapes for axis in order[3:4]}) == 1
+        and len({shape[order[-1]] for shape in shapes}) == 1
+    ]
+    if len(found) != 1:
+        return None
+    levels = []
+    for name in graph.outputs:
+        moved = columns.transposed(name, found[0])
+        shape = graph.type(moved).shape
+        wide = shape[4] if len(shape) > 4 else shape[3] // YOLO_BOXES
+        levels.append(columns.reshaped(moved, (1, math.prod(shape) // wide, wide)))
+    rows = columns.joined(levels, 1)
+    return Pair(
+        columns.take(rows, 2, 0, BOX),
+        columns.take(rows, 2, BOX + 1, wide - BOX - 1),
+        columns.take(rows, 2, BOX, 1),
+        in_cells=True,
+    )
+
+
+_ORDERS = ((0, 2, 3, 1, 4), (0, 1, 2, 3, 4), (0, 2, 3, 1), (0, 1, 2, 3))
+"""Orders of axes that make [1,h,w,anchors,c], or [1,h,w,anchors*c], of outputs."""
+
+
+def _fits(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether an output in an order has some numbers of the boxes of a cell."""
+    if len(shape) != len(order) or shape[0] != 1:
+        return False
+    channels = shape[order[3]] * (shape[order[4]] if len(order) > 4 else 1)
+    boxes = len(order) == 4 or shape[order[3]] == YOLO_BOXES
+    return boxes and channels % YOLO_BOXES == 0 and channels // YOLO_BOXES >= _FEWEST_NUMBERS
+
+
 def _one_after_another(columns: Columns, names: Sequence[str]) -> list[str]:
-    """Two outputs as rows [1,n,c] of as many boxes, whatever axis has these; nothing for others."""
+    """Outputs as rows [1,n,c] of as many boxes, whatever axis has these; nothing for others."""
     for turned in itertools.product((False, True), repeat=len(names)):
         shapes = [columns.graph.type(name).shape for name in names]
         counts = {shape[1 + turn] for shape, turn in zip(shapes, turned, strict=True)}
@@ -115,7 +187,12 @@ def _is_encoded(graph: Graph, part: Region) -> bool:
     """Whether columns are of as many numbers for each edge, and come from layers as they are."""
     columns = Columns(graph)
     name = columns.take(part.name, part.axis, part.begin, part.size)
-    return part.size % BOX == 0 and all(is_layer(graph, node) for node in last_nodes(graph, name))
+    return part.size % BOX == 0 and comes_from_layers(graph, name)
+
+
+def comes_from_layers(graph: Graph, name: str) -> bool:
+    """Whether a value has what layers give, moved at most."""
+    return all(is_layer(graph, node) for node in last_nodes(graph, name))
 
 
 def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair | None:

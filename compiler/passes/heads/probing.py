@@ -18,6 +18,8 @@ import numpy.typing as npt
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding, decoded
+from fitzroy.compiler.ops.detections import sigmoid
+from fitzroy.compiler.passes.heads.activation import activated_numbers
 from fitzroy.compiler.passes.heads.columns import Region, is_layer
 from fitzroy.compiler.passes.heads.real_numbers import in_real_numbers
 from fitzroy.compiler.reference import evaluate
@@ -25,6 +27,8 @@ from fitzroy.compiler.reference import evaluate
 Floats = npt.NDArray[np.float32]
 
 _SEED = 20
+_SIGNS = np.array([-1, -1, 1, -1, 1], np.float32)
+"""Signs of the numbers of boxes, so that every number has each in some box."""
 _TOLERANCE = 1e-4
 """Largest difference to the model's own decoder, as a part of the largest coordinate."""
 
@@ -139,12 +143,19 @@ class Decoder:
         anchors: [n,6], in the units of the decoded boxes.
         exponent: factor of logarithms.
         corners: whether the model gives corners, and not centres and extents.
+        sigmoids: how many of the first numbers go through a sigmoid before.
     """
 
     coding: BoxCoding
     anchors: Floats
     exponent: float
     corners: bool
+    sigmoids: int = 0
+
+    @property
+    def kind(self) -> tuple[BoxCoding, float, int]:
+        """What all levels of a model have in common."""
+        return self.coding, self.exponent, self.sigmoids
 
 
 def probes(
@@ -181,11 +192,22 @@ def gives_corners(probe: Probe) -> bool:
 
 
 def _agrees(probe: Probe, found: Decoder) -> bool:
-    """Whether random boxes are decoded as the model does it."""
+    """Whether random boxes are decoded as the model does it.
+
+    Numbers below zero tell a coding from one that cuts them off first, as that of FCOS does.
+    """
     if not np.isfinite(found.anchors).all():
         return False
-    mine = decoded(probe.random, found.anchors, found.coding, found.exponent)
-    theirs = _as_corners(probe.answers, found.corners)
+    signed = probe.random * _SIGNS[np.indices(probe.random.shape).sum(axis=0) % len(_SIGNS)]
+    cases = ((probe.random, probe.answers), (signed, probe.run(signed)))
+    return all(_is_decoded(rows, answers, found) for rows, answers in cases)
+
+
+def _is_decoded(rows: Floats, answers: Floats, found: Decoder) -> bool:
+    """Whether a coding makes of encoded boxes [n,4] what the model does."""
+    numbers = activated_numbers(rows, found.sigmoids)
+    mine = decoded(numbers, found.anchors, found.coding, found.exponent)
+    theirs = _as_corners(answers, found.corners)
     scale = max(float(np.abs(theirs).max()), 1e-6)
     return bool(np.isfinite(mine).all() and np.abs(mine - theirs).max() <= _TOLERANCE * scale)
 
@@ -246,16 +268,26 @@ def _around_anchors(boxes: _Corners) -> tuple[Floats, Floats]:
 
 
 def _exponential(boxes: _Corners) -> Decoder | None:
-    centre, unit = _around_anchors(boxes)
+    return _of_logarithms(boxes, *_around_anchors(boxes), 0)
+
+
+def _sigmoid_exponential(boxes: _Corners) -> Decoder | None:
+    """Centres are sigmoids, and extents are exponentials: YOLOv3 and YOLOv4."""
+    begin, end = (float(x) for x in sigmoid(np.array([0, 1], np.float32)))
+    centre, step = _around_anchors(boxes)
+    unit = step / np.float32(end - begin)
+    return _of_logarithms(boxes, centre - np.float32(begin) * unit, unit, CENTRE.stop)
+
+
+def _of_logarithms(boxes: _Corners, centre: Floats, unit: Floats, sigmoids: int) -> Decoder | None:
     size = _size(boxes.zero)
     exponent = np.log(_size(boxes.one) / size)
     middle = float(np.median(exponent))
     if not np.isfinite(middle) or np.abs(exponent - middle).max() > 1e-2 * abs(middle):
         return None
     # Factors are written as short decimal numbers.
-    return Decoder(
-        BoxCoding.EXPONENTIAL, _anchors(centre, unit, size), round(middle, 4), boxes.corners
-    )
+    anchors = _anchors(centre, unit, size)
+    return Decoder(BoxCoding.EXPONENTIAL, anchors, round(middle, 4), boxes.corners, sigmoids)
 
 
 def _squares(boxes: _Corners) -> Decoder | None:
@@ -271,6 +303,7 @@ def _centre_sizes(boxes: _Corners) -> Decoder | None:
 _FITS: tuple[Callable[[_Corners], Decoder | None], ...] = (
     _distances,
     _exponential,
+    _sigmoid_exponential,
     _squares,
     _centre_sizes,
 )

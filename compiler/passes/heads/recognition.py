@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,14 @@ from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import Detections, sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.passes.heads.activation import activated
+from fitzroy.compiler.passes.heads.anchors import YOLOS
 from fitzroy.compiler.passes.heads.apart import anchored_head, grids, peaks_head
-from fitzroy.compiler.passes.heads.columns import Columns, source_of
+from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
 from fitzroy.compiler.passes.heads.keypoints import keypoints_head
-from fitzroy.compiler.passes.heads.pairs import Pair, joined_pair, pair_of
+from fitzroy.compiler.passes.heads.pairs import Pair, comes_from_layers, joined_pair, pair_of
 from fitzroy.compiler.passes.heads.probing import (
     Decoder,
     Probe,
@@ -29,7 +31,7 @@ from fitzroy.compiler.passes.heads.probing import (
     gives_corners,
     probes,
 )
-from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
+from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
 from fitzroy.compiler.passes.heads.segments import is_score, segments
 from fitzroy.compiler.passes.heads.straightening import straightened
 
@@ -79,6 +81,15 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
     found = peaks_head(columns, size) or keypoints_head(columns, size)
     if found is not None:
         return found
+    if pair is not None and pair.in_cells:
+        others = [name for name in graph.outputs if name not in outputs]
+        rejects += [_reject(graph, name, "nothing decodes boxes") for name in others]
+        raise _unrecognised(
+            graph,
+            rejects,
+            "export the model with its decoder, or, if layers give boxes, objectness and classes "
+            f"of each cell, say of which model, with --anchors: {', '.join(YOLOS)}",
+        )
     if pair is not None:
         return _of_pair(columns, pair, size)
     joined = joined_pair(columns)
@@ -86,11 +97,16 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
         return anchored_head(columns, joined, size, None)
     others = [name for name in graph.outputs if name not in outputs]
     rejects += [_reject(graph, name, "boxes with scores have 3 axes") for name in others]
-    raise UnsupportedError(
-        "no head of a detector is recognised",
-        rejects=rejects,
-        where=graph.name,
-        hint="leave out --detections, and decode the outputs",
+    raise _unrecognised(graph, rejects)
+
+
+def _unrecognised(
+    graph: Graph,
+    rejects: Sequence[Diagnostic],
+    hint: str = "leave out --detections, and decode the outputs",
+) -> UnsupportedError:
+    return UnsupportedError(
+        "no head of a detector is recognised", rejects=rejects, where=graph.name, hint=hint
     )
 
 
@@ -121,12 +137,15 @@ def _demanded(columns: Columns, pair: Pair | None) -> Pair:
 
 def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
     """The head of a model whose boxes and scores are apart, decoded or not."""
-    if pair.distances:
+    if pair.distances or pair.apart:
         return anchored_head(columns, pair, size, None)
     rows = columns.joined([pair.boxes, pair.scores], 2)
     try:
         return _Outputs(columns, rows, size, apart=True).head()
-    except _NoHeadError:
+    except _NoHeadError as error:
+        if not comes_from_layers(columns.graph, pair.boxes):
+            rejects = [_reject(columns.graph, name, str(error)) for name in columns.graph.outputs]
+            raise _unrecognised(columns.graph, rejects) from None
         return anchored_head(columns, pair, size, None)
 
 
@@ -263,24 +282,27 @@ class _Outputs:
         if count < _LEAST_ROWS or width <= BOX:
             raise _NoHeadError(f"{count} rows of {width} columns")
         decoded = self.columns.take(rows, 2, 0, BOX)
-        coded = self._coded_boxes(rows, decoded)
-        boxes, decoder, scale = coded
+        boxes, decoder, scale = self._coded_boxes(decoded)
         first = BOX + self._is_sure(rows)
         scored = [
             part
             for part in segments(self.graph, rows)
-            if part.begin >= first and is_score(self.columns, part)
+            if part.begin >= first and self._is_scored(part)
         ]
         if not scored or scored[0].begin != first:
             raise _NoHeadError("the fifth column is no score: no sigmoid computes it")
         end = scored[0].begin
         for part in scored:
             end = part.end if part.begin == end else end
-        begin, objectness = first, None
-        if first == BOX and self._has_objectness(decoder, end - begin):
-            objectness = self._score(rows, BOX, 1)
-            begin += 1
-        scores = self._score(rows, begin, end - begin)
+        begin, objectness, root = first, None, False
+        product = product_of(self.columns, self.columns.take(rows, 2, begin, end - begin))
+        if product is not None:
+            scores, objectness, root = product.classes, product.objectness, product.root
+        else:
+            if first == BOX and self._has_objectness(decoder, end - begin):
+                objectness = self._score(rows, BOX, 1)
+                begin += 1
+            scores = self._score(rows, begin, end - begin)
         points, masks = self._beside(rows, end, decoder)
         if decoder is None:
             coding, anchors, exponent = self._plain(decoded), None, 1.0
@@ -294,9 +316,11 @@ class _Outputs:
             if graph.type(boxes).is_quantized:
                 levels = grids(graph, scores) or []
                 anchors = straightened(anchors, levels, self.size)
+        if decoder is not None:
+            boxes = activated(self.columns, boxes, decoder.sigmoids)
         return Head(
             self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
-            logits=True, points=points, masks=masks, once=once, y_first=y_first,
+            logits=True, root=root, points=points, masks=masks, once=once, y_first=y_first,
         )  # fmt: skip
 
     # --- rows ---
@@ -307,6 +331,13 @@ class _Outputs:
             return False
         several = decoder.coding is BoxCoding.EXPONENTIAL and scores > 1
         return several or decoder.coding is BoxCoding.SQUARES
+
+    def _is_scored(self, part: Region) -> bool:
+        """Whether some columns are scores of classes, or products of them with an objectness."""
+        if is_score(self.columns, part):
+            return True
+        name = self.columns.take(part.name, part.axis, part.begin, part.size)
+        return product_of(self.columns, name) is not None
 
     def _is_sure(self, rows: str) -> bool:
         """Whether the objectness is always one, as YOLOv6 has it."""
@@ -366,32 +397,29 @@ class _Outputs:
 
     # --- boxes ---
 
-    def _coded_boxes(
-        self, rows: str, decoded: str
-    ) -> tuple[str, Decoder | None, tuple[float, float]]:
+    def _coded_boxes(self, decoded: str) -> tuple[str, Decoder | None, tuple[float, float]]:
         """Encoded boxes [1,n,4], how they are encoded, and pixels of a unit of x and y."""
-        levels = self._levels(rows)
-        for names in ([decoded], [self.columns.take(name, 2, 0, BOX) for name in levels]):
+        for names in ([decoded], self._levels(decoded)):
             found = [self._level(name) for name in names]
             decoders = [decoder for _, decoder in found if decoder is not None]
-            kinds = {(decoder.coding, decoder.exponent) for decoder in decoders}
+            kinds = {decoder.kind for decoder in decoders}
             if len(decoders) == len(names) and len(kinds) == 1:
                 anchors = np.concatenate([decoder.anchors for decoder in decoders])
                 if not anchors[:, CENTRE].any():
                     # Boxes that are only stretched have been decoded before.
                     continue
                 first = decoders[0]
-                joint = Decoder(first.coding, anchors, first.exponent, first.corners)
+                joint = replace(first, anchors=anchors)
                 boxes = self.columns.joined([name for name, _ in found], 1)
                 return boxes, joint, self._scale(float(np.abs(anchors[:, CENTRE]).max()))
         return decoded, None, self._scale(self._reach(decoded))
 
-    def _levels(self, rows: str) -> list[str]:
-        """The rows that are joined."""
-        node = self.graph.producer(rows)
+    def _levels(self, boxes: str) -> list[str]:
+        """The boxes [1,n,4] that are joined."""
+        node = self.graph.producer(boxes)
         if node is None or not isinstance(node.attributes, ConcatenationAttributes):
-            return [rows]
-        return [str(name) for name in node.inputs] if node.attributes.axis == 1 else [rows]
+            return [boxes]
+        return [str(name) for name in node.inputs] if node.attributes.axis == 1 else [boxes]
 
     def _level(self, decoded: str) -> tuple[str, Decoder | None]:
         """The earliest encoded boxes [1,n,4] that a known coding fits, and that."""

@@ -113,6 +113,7 @@ class ListDetections(HeadOptions, Pass):
             y_scale=head.scale[1],
             logits=head.logits,
             background=head.background,
+            root=head.root,
             score_threshold=self._least(head),
             overlap=self._overlap(head),
             most=most,
@@ -221,7 +222,8 @@ def with_lower_threshold(graph: Graph) -> Graph:
     for node in result.nodes():
         a = node.attributes
         if isinstance(a, DetectionsAttributes) and 0 < a.score_threshold < 1:
-            least = 1 / (1 + math.exp(_MARGIN - threshold_logit(a.score_threshold)))
+            least = 1 / (1 + math.exp(_MARGIN - threshold_logit(a.share_threshold)))
+            least = math.sqrt(least) if a.root else least
             result.update(replace(node, attributes=replace(a, score_threshold=least)))
     return result
 
@@ -244,8 +246,8 @@ def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]
     found: dict[str, tuple[float, float]] = {}
     if not options.detections:
         return found
-    ends = threshold_logit(options.score_threshold) - _MARGIN, threshold_logit(_SURE)
-    for name in _logits(graph, options.form):
+    for name, share in _logits(graph, options):
+        ends = threshold_logit(share) - _MARGIN, threshold_logit(_SURE)
         found |= dict.fromkeys(moved(graph, name), ends)
     return found
 
@@ -276,18 +278,19 @@ def features(graph: Graph, options: HeadOptions) -> set[str]:
     return found
 
 
-def _logits(graph: Graph, form: HeadForm) -> Iterator[str]:
-    """Logits of classes and of objectness."""
-    if form is HeadForm.YOLO:
-        yield graph.outputs[1]
+def _logits(graph: Graph, options: HeadOptions) -> Iterator[tuple[str, float]]:
+    """Logits of classes and of objectness, and the least shares of objects."""
+    if options.form is HeadForm.YOLO:
+        yield graph.outputs[1], options.score_threshold
     for node in graph.nodes():
-        if isinstance(node.attributes, DetectionsAttributes) and node.attributes.logits:
+        a = node.attributes
+        if isinstance(a, DetectionsAttributes) and a.logits:
             read = (node.inputs[i] for i in (SCORES, OBJECTNESS) if i < len(node.inputs))
-            yield from filter(None, read)
+            yield from ((name, a.share_threshold) for name in read if name is not None)
         if node.op == "sigmoid":
             after = [reader.op for reader in graph.consumers(node.outputs[0])]
             if DetectionPostProcess.name in after:
-                yield str(node.inputs[0])
+                yield str(node.inputs[0]), options.score_threshold
 
 
 def moved(graph: Graph, name: str) -> Iterator[str]:

@@ -53,6 +53,9 @@ def scheme_of(
         return Scheme.BLAZE
     if pair.distances:
         return _NANODETS.get(len(levels))
+    if pair.apart or pair.in_cells:
+        # Nothing says how these are decoded: several families have such outputs.
+        return None
     if pair.objectness is not None:
         return Scheme.YOLOX
     sigmoids = _has_sigmoids(graph, pair)

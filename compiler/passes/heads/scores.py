@@ -1,9 +1,98 @@
-"""Scores of a detector without their last function."""
+"""Scores of a detector without their last functions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Scores that are products: of a class, times of being any object.
+
+    Attributes:
+        classes: logits of classes [...,c].
+        objectness: logits of being any object [...,1].
+        root: whether a score is the square root of the product, as in FCOS.
+    """
+
+    classes: str
+    objectness: str
+    root: bool = False
+
+
+def product_of(columns: Columns, name: str) -> Product | None:
+    """The factors of scores [1,n,c], moved as those are; None if scores are no such products.
+
+    Both are sigmoids. The classes of a box are the last axis.
+    """
+    graph, node = columns.graph, columns.graph.producer(name)
+    if node is None or len(node.outputs) > 1:
+        return None
+    if is_rescaled(graph, node):
+        return product_of(columns, str(node.inputs[0]))
+    if node.op == "sqrt":
+        found = product_of(columns, str(node.inputs[0]))
+        return None if found is None or found.root else replace(found, root=True)
+    if node.op == "mul":
+        return _factors(columns, node)
+    if node.op == "concatenation":
+        return _joined(columns, node)
+    if node.op not in ("reshape", "transpose"):
+        return None
+    found = product_of(columns, str(node.inputs[0]))
+    return None if found is None else _moved(columns, node, found)
+
+
+def _factors(columns: Columns, node: Node) -> Product | None:
+    """The factors of a product, of which one has one number for all classes."""
+    graph, whole = columns.graph, columns.graph.type(node.outputs[0]).shape
+    names = [str(name) for name in node.inputs]
+    one = (*whole[:-1], 1)
+    for classes, sure in (names, names[::-1]):
+        if (graph.type(classes).shape, graph.type(sure).shape) != (whole, one):
+            continue
+        logits = without_sigmoid(columns, classes), without_sigmoid(columns, sure)
+        if logits[0] is not None and logits[1] is not None:
+            return Product(logits[0], logits[1])
+    return None
+
+
+def _joined(columns: Columns, node: Node) -> Product | None:
+    """Factors of what is joined along another axis than classes."""
+    a, rank = node.attributes, columns.graph.type(node.outputs[0]).rank
+    assert isinstance(a, ConcatenationAttributes)
+    parts = [product_of(columns, str(name)) for name in node.inputs]
+    found = [part for part in parts if part is not None]
+    roots = {part.root for part in found}
+    if len(found) < len(parts) or len(roots) > 1 or a.axis % rank == rank - 1:
+        return None
+    classes, sure = (
+        columns.joined(names, a.axis % rank)
+        for names in ([part.classes for part in found], [part.objectness for part in found])
+    )
+    return Product(classes, sure, roots.pop())
+
+
+def _moved(columns: Columns, node: Node, found: Product) -> Product | None:
+    """Factors moved as their product is; None if that moves classes."""
+    graph, a = columns.graph, node.attributes
+    before, after = (graph.type(name).shape for name in (str(node.inputs[0]), node.outputs[0]))
+    moves_classes = after[-1:] != before[-1:]
+    if isinstance(a, TransposeAttributes):
+        moves_classes = a.perm[-1] != len(before) - 1
+    if moves_classes:
+        return None
+
+    def move(name: str) -> str:
+        if isinstance(a, TransposeAttributes):
+            return columns.transposed(name, a.perm)
+        return columns.reshaped(name, (*after[:-1], graph.type(name).shape[-1]))
+
+    return Product(move(found.classes), move(found.objectness), found.root)
 
 
 def without_sigmoid(columns: Columns, name: str) -> str | None:
