@@ -171,3 +171,64 @@ def test_boxes_of_an_unknown_decoder_have_no_anchors() -> None:
     boxes = m.emit("tanh", [rows], m.shape(rows))
     with pytest.raises(UnsupportedError, match="no head"):
         listed(m.done(boxes, m.rows([detectors.CLASSES])))
+
+
+# --- which score is that of being any object -----------------------------------------------------
+
+
+def offsets_and_logarithms(scores: str) -> Graph:
+    """Boxes relative to cells, and scores.
+
+    Args:
+        scores: ``joint`` for an objectness and classes from two layers that one sigmoid takes,
+            ``one`` for all from one layer, ``last`` for classes before the objectness.
+    """
+    m = detectors.Maker()
+    points, strides = detectors.centres()
+    rows = m.rows([4])
+    xy = m.binary("mul", m.binary("add", m.slice(rows, 2, 0, 2), points - 0.5), strides)
+    extents = m.slice(rows, 2, 2, 2)
+    wh = m.binary("mul", m.emit("exp", [extents], m.shape(extents)), strides)
+    if scores == "one":
+        sure = [m.sigmoid(m.rows([1 + detectors.CLASSES]))]
+    elif scores == "joint":
+        sure = [m.sigmoid(m.join([m.rows([1]), m.rows([detectors.CLASSES])], 2))]
+    else:
+        sure = [m.sigmoid(m.rows([detectors.CLASSES])), m.sigmoid(m.rows([1]))]
+    return m.done(m.join([xy, wh, *sure], 2))
+
+
+def test_an_objectness_of_a_layer_of_its_own() -> None:
+    graph = offsets_and_logarithms("joint")
+    rows = fitzroy.evaluate(graph, {"image": image()})[graph.outputs[0]][0]
+    wanted = expected(rows, detectors.CLASSES, objectness=True)
+    found = fitzroy.evaluate(listed(graph), {"image": image()})["detections"]
+    assert len(wanted) > 2
+    assert not found[len(wanted) :].any()
+    for (_, item), row in zip(wanted, found, strict=False):
+        np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scores", ["one", "last"])
+def test_scores_that_may_have_an_objectness_anywhere_are_refused(scores: str) -> None:
+    with pytest.raises(UnsupportedError, match="nothing says which of its"):
+        listed(offsets_and_logarithms(scores))
+
+
+@pytest.mark.parametrize("sizes", [(1, detectors.CLASSES), (detectors.CLASSES, 1)])
+def test_distances_with_scores_of_two_kinds_are_refused(sizes: tuple[int, int]) -> None:
+    m = detectors.Maker()
+    boxes = detectors.from_distances(m, m.rows([4]))
+    rows = m.join([boxes, *(m.sigmoid(m.rows([size])) for size in sizes)], 2)
+    with pytest.raises(UnsupportedError, match=f"its {sizes[0]} and {sizes[1]} scores"):
+        listed(m.done(rows))
+
+
+def test_anchors_with_one_score_have_no_objectness() -> None:
+    """A model of one class without objectness, in YOLOv5's coding."""
+    rows = detectors.anchored(classes=0)
+    found = fitzroy.evaluate(rows.copy(), {"image": image()})[rows.outputs[0]][0]
+    wanted = expected(found, 1, objectness=False)
+    result = fitzroy.evaluate(listed(rows), {"image": image()})["detections"]
+    assert len(wanted) > 2
+    np.testing.assert_allclose(result[0], wanted[0][1], rtol=1e-4, atol=1e-4)

@@ -13,7 +13,13 @@ import fitzroy
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import CENTRE, UNIT, BoxCoding
-from fitzroy.compiler.ops.detections import ANCHORS, BOXES, DetectionsAttributes
+from fitzroy.compiler.ops.detections import (
+    ANCHORS,
+    BOXES,
+    OBJECTNESS,
+    SCORES,
+    DetectionsAttributes,
+)
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.passes.heads.anchors import Grid
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
@@ -201,3 +207,25 @@ def test_sigmoids_of_quantized_models_may_be_several(type: Border) -> None:
     assert isinstance(found, DetectionsAttributes)
     assert found.coding is BoxCoding.SQUARES
     assert "sigmoid" in {node.op for node in result.nodes()}
+
+
+@pytest.mark.parametrize("family", ["exponential", "sigmoid centres"])
+def test_objectness_of_quantized_models(family: str) -> None:
+    """Objectness and classes that a file keeps in one tensor, converted to float32 as a whole."""
+    graph = detectors.FAMILIES[family]()
+    exact, result = listed(graph.copy()), listed(quantized(graph))
+    wanted, found = the_node(exact), the_node(result)
+    a = found.attributes
+    assert isinstance(a, DetectionsAttributes)
+    assert a.coding is BoxCoding.EXPONENTIAL
+    shapes = [[g.type(str(n.inputs[i])).shape[2] for i in (BOXES, SCORES, OBJECTNESS)]
+              for g, n in ((exact, wanted), (result, found))]  # fmt: skip
+    assert shapes[0] == shapes[1] == [4, detectors.CLASSES, 1]
+    ours, theirs = _anchors(exact), _anchors(result)
+    # Units and extents of a quantized decoder are those of 8 bits.
+    np.testing.assert_allclose(ours[:, CENTRE], theirs[:, CENTRE], atol=0.05)
+    first = fitzroy.evaluate(exact, {"image": image(7)})["detections"]
+    second = fitzroy.evaluate(result, {"image": stored(7)})["detections"]
+    near = [row for row in second if row[4] > 0 and overlap(row, first[0]) > 0.7]
+    assert first[0, 4] > 0
+    assert any(row[5] == first[0, 5] and abs(row[4] - first[0, 4]) < 0.1 for row in near)

@@ -32,7 +32,7 @@ from fitzroy.compiler.passes.heads.probing import (
     probes,
 )
 from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
-from fitzroy.compiler.passes.heads.segments import is_score, segments
+from fitzroy.compiler.passes.heads.segments import boundaries, is_score, segments
 from fitzroy.compiler.passes.heads.straightening import straightened
 
 Floats = npt.NDArray[np.float32]
@@ -291,15 +291,16 @@ class _Outputs:
         ]
         if not scored or scored[0].begin != first:
             raise _NoHeadError("the fifth column is no score: no sigmoid computes it")
-        end = scored[0].begin
-        for part in scored:
-            end = part.end if part.begin == end else end
+        joint = scored[:1]
+        for part in scored[1:]:
+            joint += [part] if part.begin == joint[-1].end else []
+        end = joint[-1].end
         begin, objectness, root = first, None, False
         product = product_of(self.columns, self.columns.take(rows, 2, begin, end - begin))
         if product is not None:
             scores, objectness, root = product.classes, product.objectness, product.root
         else:
-            if first == BOX and self._has_objectness(decoder, end - begin):
+            if first == BOX and self._has_objectness(decoder, joint):
                 objectness = self._score(rows, BOX, 1)
                 begin += 1
             scores = self._score(rows, begin, end - begin)
@@ -314,8 +315,7 @@ class _Outputs:
             x_first = anchors[:, [1, 0, 3, 2, 5, 4]] if y_first else anchors
             anchors = x_first * np.resize(np.array(scale, np.float32), ANCHOR)
             if graph.type(boxes).is_quantized:
-                levels = grids(graph, scores) or []
-                anchors = straightened(anchors, levels, self.size)
+                anchors = self._straightened(anchors, decoder, scores)
         if decoder is not None:
             boxes = activated(self.columns, boxes, decoder.sigmoids)
         return Head(
@@ -323,14 +323,53 @@ class _Outputs:
             logits=True, root=root, points=points, masks=masks, once=once, y_first=y_first,
         )  # fmt: skip
 
+    def _straightened(self, anchors: Floats, decoder: Decoder | None, scores: str) -> Floats:
+        """Anchors of a quantized model where cells are; sigmoids reach as far to all sides."""
+        levels = grids(self.graph, scores) or []
+        half = 0.5 if decoder is not None and decoder.sigmoids else 0.0
+        moved = anchors.copy()
+        moved[:, CENTRE] += half * moved[:, UNIT]
+        moved = straightened(moved, levels, self.size)
+        moved[:, CENTRE] -= half * moved[:, UNIT]
+        return moved
+
     # --- rows ---
 
-    def _has_objectness(self, decoder: Decoder | None, scores: int) -> bool:
-        """Whether the first of so many scores is that of being any object."""
-        if decoder is None or self.apart:
+    def _has_objectness(self, decoder: Decoder | None, scored: Sequence[Region]) -> bool:
+        """Whether the first score is that of being any object.
+
+        YOLOs with anchors have one, before the classes. Where a coding is that of others, too, the
+        parts that are computed on their own say it.
+
+        Args:
+            decoder: how boxes are encoded; None if nobody knows.
+            scored: the scores by what computes them.
+
+        Raises:
+            _NoHeadError: nothing says it.
+        """
+        one = len(scored) == 1
+        if self.apart or (one and scored[0].size == 1):
             return False
-        several = decoder.coding is BoxCoding.EXPONENTIAL and scores > 1
-        return several or decoder.coding is BoxCoding.SQUARES
+        coding = None if decoder is None else decoder.coding
+        first = scored[0].size == 1 and len(scored) == 2
+        if coding is BoxCoding.SQUARES or (decoder is not None and decoder.sigmoids):
+            known = one or first
+        elif coding is BoxCoding.EXPONENTIAL:
+            known = first or (one and self._begins_with_one(scored[0]))
+        elif one:
+            return False
+        else:
+            known = False
+        if not known:
+            sizes = " and ".join(str(part.size) for part in scored)
+            raise _NoHeadError(f"nothing says which of its {sizes} scores are those of classes")
+        return True
+
+    def _begins_with_one(self, part: Region) -> bool:
+        """Whether a sigmoid takes scores whose first is computed on its own, and no others are."""
+        inner = boundaries(self.graph, part.name, part.axis, through_sigmoids=True)
+        return {at for at in inner if part.begin < at < part.end} == {part.begin + 1}
 
     def _is_scored(self, part: Region) -> bool:
         """Whether some columns are scores of classes, or products of them with an objectness."""

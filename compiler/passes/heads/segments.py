@@ -18,9 +18,24 @@ def segments(graph: Graph, rows: str) -> list[Region]:
     return [Region(rows, 2, low, high - low) for low, high in itertools.pairwise(bounds)]
 
 
-def boundaries(graph: Graph, name: str, axis: int) -> set[int]:
-    """Where parts of a value along an axis meet that are computed apart."""
+def boundaries(graph: Graph, name: str, axis: int, *, through_sigmoids: bool = False) -> set[int]:
+    """Where parts of a value along an axis meet that are computed apart.
+
+    Args:
+        graph: the graph.
+        name: the value.
+        axis: the axis.
+        through_sigmoids: whether parts that one sigmoid takes count as apart.
+    """
     node = graph.producer(name)
+
+    def before(name: str, axis: int) -> set[int]:
+        return boundaries(graph, name, axis, through_sigmoids=through_sigmoids)
+
+    if node is not None and is_rescaled(graph, node):
+        return before(str(node.inputs[0]), axis)
+    if node is not None and node.op == "sigmoid" and through_sigmoids:
+        return before(str(node.inputs[0]), axis)
     if node is None or node.op not in MOVERS:
         return set()
     extent = graph.type(name).shape[axis]
@@ -28,25 +43,25 @@ def boundaries(graph: Graph, name: str, axis: int) -> set[int]:
     if isinstance(node.attributes, ConcatenationAttributes):
         joint, offset = node.attributes.axis % graph.type(name).rank, 0
         for part in map(str, node.inputs):
-            found |= {offset + at for at in boundaries(graph, part, axis)}
+            found |= {offset + at for at in before(part, axis)}
             if joint == axis:
                 offset += graph.type(part).shape[axis]
                 found.add(offset)
         return found
     source = source_of(graph, name)
     if source is not None:
-        inner = boundaries(graph, source.name, axis)
+        inner = before(source.name, axis)
         begin = source.begin if source.axis == axis else 0
         return {at - begin for at in inner if 0 < at - begin < extent}
-    before = str(node.inputs[0])
+    read = str(node.inputs[0])
     if isinstance(node.attributes, TransposeAttributes):
-        return boundaries(graph, before, node.attributes.perm[axis])
+        return before(read, node.attributes.perm[axis])
     after = math.prod(graph.type(name).shape[axis + 1 :])
-    shape = graph.type(before).shape
+    shape = graph.type(read).shape
     same = [
         i for i in range(len(shape)) if (shape[i], math.prod(shape[i + 1 :])) == (extent, after)
     ]
-    return boundaries(graph, before, same[0]) if same else set()
+    return before(read, same[0]) if same else set()
 
 
 def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
