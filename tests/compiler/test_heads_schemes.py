@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -11,12 +14,12 @@ from tests.compiler.test_post_processing import detector
 from tests.support import corpus_path
 
 import fitzroy
-from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.windows import PaddingScheme
-from fitzroy.compiler.passes.heads.anchors import Grid, Scheme, anchors_of
+from fitzroy.compiler.passes.heads.anchors import Grid, Scheme, anchors_of, parse_anchors
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.pairs import pair_of
@@ -389,8 +392,14 @@ OF_YOLOV4 = [[12, 16], [19, 36], [40, 28], [36, 75], [76, 55], [72, 146], [142, 
              [459, 401]]  # fmt: skip
 
 
-def yolo_rows(graph: Graph, scheme: str) -> Floats:
-    """Centres, extents, objectness and scores [n,5+c] as the models' own decoders give them."""
+def yolo_rows(graph: Graph, scheme: str, *, plain: bool = False) -> Floats:
+    """Centres, extents, objectness and scores [n,5+c] as the models' own decoders give them.
+
+    Args:
+        graph: the model.
+        scheme: whose anchors and decoder.
+        plain: whether sigmoids of YOLOv4 reach over one cell, as those of YOLOv3 do.
+    """
     outputs = fitzroy.evaluate(graph, {"image": image()})
     found = []
     for name in graph.outputs:
@@ -411,7 +420,7 @@ def yolo_rows(graph: Graph, scheme: str) -> Floats:
             xy = (share[..., :2] * 2 - 0.5 + grid) * stride
             wh = (share[..., 2:4] * 2) ** 2 * sizes
         else:
-            scale = (1.2, 1.1, 1.05)[level] if scheme == "yolov4" else 1.0
+            scale = (1.2, 1.1, 1.05)[level] if scheme == "yolov4" and not plain else 1.0
             xy = (share[..., :2] * scale - 0.5 * (scale - 1) + grid) * stride
             wh = np.exp(x[..., 2:4]) * sizes
         found.append(np.concatenate([xy, wh, share[..., 4:]], axis=-1).reshape(-1, NUMBERS))
@@ -433,6 +442,58 @@ def test_layers_of_yolos(scheme: str, form: str) -> None:
         np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("decoder", ["yolov3", "yolov7"])
+def test_layers_of_yolos_with_anchors_of_their_own(decoder: str, tmp_path: Path) -> None:
+    path = tmp_path / "anchors.json"
+    own = OF_YOLOV4 if decoder == "yolov3" else OF_YOLOV3
+    path.write_text(json.dumps({"decoder": decoder, "anchors": own}))
+    graph = yolo_layers("anchors first")
+    options = HeadOptions(
+        True, score_threshold=SCORE, overlap=OVERLAP, most=MOST, anchors=str(path)
+    )
+    found = fitzroy.evaluate(with_detections(graph.copy(), options), {"image": image()})
+    # The decoders of the others that have these anchors.
+    rows = yolo_rows(graph, {"yolov3": "yolov4", "yolov7": "yolov5"}[decoder], plain=True)
+    wanted = expected(rows, CLASSES, objectness=True)
+    assert len(wanted) > 2
+    for (_, item), row in zip(wanted, found["detections"], strict=False):
+        np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-3)
+
+
+def test_two_levels_of_a_yolo(tmp_path: Path) -> None:
+    """Cells say which levels they are: tiny models have those of 16 and 32 pixels."""
+    path = tmp_path / "anchors.json"
+    path.write_text(json.dumps({"decoder": "yolov5", "anchors": OF_YOLOV3[3:]}))
+    graph = yolo_layers("cells first")
+    graph.outputs = graph.outputs[:0:-1]
+    options = HeadOptions(
+        True, score_threshold=SCORE, overlap=OVERLAP, most=MOST, anchors=str(path)
+    )
+    found = fitzroy.evaluate(with_detections(graph.copy(), options), {"image": image()})
+    wanted = expected(yolo_rows(graph, "yolov5"), CLASSES, objectness=True)
+    assert wanted
+    for (_, item), row in zip(wanted, found["detections"], strict=False):
+        np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({"decoder": "yolov9", "anchors": OF_YOLOV3}, "the decoder is 'yolov9', not yolov3"),
+        ({"decoder": [], "anchors": OF_YOLOV3}, "the decoder is"),
+        ({"decoder": "yolov5"}, "no map of anchors and decoder"),
+        ({"decoder": "yolov5", "anchors": OF_YOLOV3, "factors": [1, 1]}, "no map of anchors"),
+        ({"decoder": "yolov5", "anchors": []}, "nx2|0 anchors"),
+        ({"decoder": "yolov5", "anchors": OF_YOLOV3[:4]}, "4 anchors, not 3 of each level"),
+        ({"decoder": "yolov5", "anchors": [[1, 2], [3, 0], [5, 6]]}, "0 pixels wide or high"),
+        ({"decoder": "yolov5", "anchors": [[1, 2, 3, 4]] * 3}, "nx2"),
+    ],
+)
+def test_files_that_are_no_yolos(document: object, text: str) -> None:
+    with pytest.raises(FormatError, match=text):
+        parse_anchors(json.dumps(document).encode(), "anchors.json")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_layers_of_yolos_need_a_name(form: str) -> None:
     """Nothing in the file says whether extents are squares or exponentials."""
@@ -444,7 +505,7 @@ def test_layers_of_yolos_need_a_name(form: str) -> None:
 def test_cells_that_are_no_yolos() -> None:
     m = detectors.Maker()
     graph = m.done(*(m.layer(m.image, 3 * NUMBERS, stride) for stride in (4, 8, 16)))
-    with pytest.raises(UnsupportedError, match="a level has 16 x 16 cells"):
+    with pytest.raises(UnsupportedError, match="levels have cells of 4, 8, 16 pixels"):
         with_detections(graph, HeadOptions(True, anchors="yolov5"))
 
 

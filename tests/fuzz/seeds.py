@@ -346,10 +346,12 @@ def host_profiles() -> list[bytes]:
 
 
 def anchor_files() -> list[bytes]:
-    """Anchors of two boxes, with and without all that may be left out."""
+    """Anchors of two boxes, with and without all that may be left out, and those of a YOLO."""
     rows = {"anchors": [[4, 4, 8, 8], [12, 4, 8, 16.5]]}
     more = {"coding": "exponential", "factors": [0.1, 0.2], "y_first": True, "scores": "softmax"}
-    return [json.dumps(found).encode() for found in (rows, {**rows, **more, "background": 1})]
+    yolo = {"decoder": "yolov5", "anchors": [[4, 8.5], [16, 9], [12, 30]] * 2}
+    files = (rows, {**rows, **more, "background": 1}, yolo)
+    return [json.dumps(found).encode() for found in files]
 
 
 def object_stores() -> list[bytes]:

@@ -16,7 +16,7 @@ from fitzroy.base.errors import FitzroyError, FormatError, InternalError, Unsupp
 from fitzroy.compilation.build import compile
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ops.box_coding import ANCHOR
-from fitzroy.compiler.passes.heads.anchors import parse_anchors
+from fitzroy.compiler.passes.heads.anchors import YOLO_BOXES, Grid, Yolo, parse_anchors
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 from fitzroy.execution import hosts
@@ -412,6 +412,11 @@ def object_store_target(data: bytes) -> None:
 
 def anchors_target(data: bytes) -> None:
     found = parse_anchors(data, "fuzz.json")
+    if isinstance(found, Yolo):
+        # As many levels as there are anchors for; more than there are cells for are refused.
+        levels = min(len(found.extents) // YOLO_BOXES, 4)
+        grids = [Grid(8 >> level, 8 >> level, YOLO_BOXES) for level in range(levels)]
+        found = found.anchors((64, 64), grids)
     if found.rows.shape[1] != ANCHOR or not found.coding.has_anchors:
         raise AssertionError("anchors are no rows of a coding that has some")
 

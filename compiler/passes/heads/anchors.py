@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -140,14 +140,22 @@ def anchors_of(chosen: str, size: tuple[int, int], grids: Sequence[Grid]) -> Anc
                 where=f"--anchors {chosen}",
                 hint=f"schemes are {', '.join(Scheme)}",
             )
-        return parse_anchors(read_file(chosen), chosen)
+        found = parse_anchors(read_file(chosen), chosen)
+        if isinstance(found, Anchors):
+            return found
+        _demand_grids(grids, chosen)
+        return found.anchors(size, grids)
+    _demand_grids(grids, chosen)
+    return _SCHEMES[Scheme(chosen)](size, grids)
+
+
+def _demand_grids(grids: Sequence[Grid], chosen: str) -> None:
     if not grids:
         raise UnsupportedError(
             "no images of cells are found that boxes come from",
             where=f"anchors {chosen}",
             hint="give the anchors as a file",
         )
-    return _SCHEMES[Scheme(chosen)](size, grids)
 
 
 # --- schemes -------------------------------------------------------------------------------------
@@ -422,19 +430,63 @@ def _fcos(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
 
 
 @dataclass(frozen=True)
-class _Yolo:
+class Yolo:
     """How a YOLO decodes what its layers give.
 
     Attributes:
-        extents: widths and heights in pixels, those of the finest cells first.
+        extents: widths and heights in pixels, three of each level, those of the finest cells first.
         squares: whether extents are squares of sigmoids, and not exponentials.
-        reach: cells that the sigmoids of centres reach over, the finest first.
+        reach: cells that the sigmoids of centres reach over, by the pixels of a cell.
     """
 
-    extents: tuple[tuple[int, int], ...]
+    extents: tuple[tuple[float, float], ...]
     squares: bool
-    reach: tuple[float, float, float]
+    reach: Mapping[int, float]
 
+    def anchors(self, size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+        """The anchors of a model, whose levels come in any order.
+
+        Raises:
+            UnsupportedError: it has other levels, or other cells.
+        """
+        _demand_boxes(grids, [YOLO_BOXES] * (len(self.extents) // YOLO_BOXES))
+        strides = [_stride(size, grid) for grid in grids]
+        if len(set(strides)) < len(strides) or not set(strides) <= set(self.reach):
+            raise UnsupportedError(
+                f"levels have cells of {_listed(strides)} pixels, and those that are known have "
+                f"{_listed(self.reach)}",
+                where="anchors",
+                hint="choose others with --anchors",
+            )
+        rows = []
+        for grid, stride in zip(grids, strides, strict=True):
+            first = sorted(strides).index(stride) * YOLO_BOXES
+            extents = np.array(self.extents[first : first + YOLO_BOXES])
+            # A sigmoid of a half is the middle of a cell, whatever it reaches over.
+            unit = self.reach[stride] * stride
+            centre = _corners_of_cells(size, grid) + np.float32((stride - unit) / 2)
+            found = _shaped(centre, extents * (_SQUARE if self.squares else 1), 1.0)
+            found[:, UNIT] = unit
+            rows.append(found)
+        coding = BoxCoding.SQUARES if self.squares else BoxCoding.EXPONENTIAL
+        return Anchors(np.concatenate(rows), coding, sigmoids=BOX if self.squares else CENTRE.stop)
+
+
+def _stride(size: tuple[int, int], grid: Grid) -> int:
+    """Pixels of a cell; 0 if cells do not fill the image."""
+    stride = size[0] // grid.width
+    return stride if (stride * grid.width, stride * grid.height) == size else 0
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+YOLO_BOXES = 3
+"""Boxes of a cell in each of them."""
+
+_SQUARE = 4
+"""Twice a sigmoid, squared, is so many times its square."""
 
 _OF_YOLOV3 = (
     (10, 13), (16, 30), (33, 23), (30, 61), (62, 45), (59, 119), (116, 90), (156, 198), (373, 326),
@@ -442,48 +494,14 @@ _OF_YOLOV3 = (
 _OF_YOLOV4 = (
     (12, 16), (19, 36), (40, 28), (36, 75), (76, 55), (72, 146), (142, 110), (192, 243), (459, 401),
 )  # fmt: skip
+_ONE, _TWO = (dict.fromkeys((8, 16, 32, 64), reach) for reach in (1.0, 2.0))
 YOLOS = {
-    Scheme.YOLOV3: _Yolo(_OF_YOLOV3, squares=False, reach=(1.0, 1.0, 1.0)),
-    Scheme.YOLOV4: _Yolo(_OF_YOLOV4, squares=False, reach=(1.2, 1.1, 1.05)),
-    Scheme.YOLOV5: _Yolo(_OF_YOLOV3, squares=True, reach=(2.0, 2.0, 2.0)),
-    Scheme.YOLOV7: _Yolo(_OF_YOLOV4, squares=True, reach=(2.0, 2.0, 2.0)),
+    Scheme.YOLOV3: Yolo(_OF_YOLOV3, squares=False, reach=_ONE),
+    Scheme.YOLOV4: Yolo(_OF_YOLOV4, squares=False, reach={8: 1.2, 16: 1.1, 32: 1.05}),
+    Scheme.YOLOV5: Yolo(_OF_YOLOV3, squares=True, reach=_TWO),
+    Scheme.YOLOV7: Yolo(_OF_YOLOV4, squares=True, reach=_TWO),
 }
 """The published settings for COCO."""
-
-YOLO_BOXES = 3
-"""Boxes of a cell in each of them."""
-
-_YOLO_STRIDES = (8, 16, 32)
-_SQUARE = 4
-"""Twice a sigmoid, squared, is so many times its square."""
-
-
-def _yolo(scheme: Scheme) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
-    def anchors(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
-        how = YOLOS[scheme]
-        _demand_boxes(grids, [YOLO_BOXES] * len(_YOLO_STRIDES))
-        cells = [tuple(extent // stride for extent in size) for stride in _YOLO_STRIDES]
-        rows = []
-        for grid in grids:
-            if (grid.width, grid.height) not in cells:
-                raise UnsupportedError(
-                    f"a level has {grid.width} x {grid.height} cells, and those of 8, 16 and 32 "
-                    f"pixels are {', '.join(f'{x} x {y}' for x, y in cells)}",
-                    where="anchors",
-                    hint="choose others with --anchors",
-                )
-            level = cells.index((grid.width, grid.height))
-            stride, reach = _YOLO_STRIDES[level], how.reach[level]
-            # A sigmoid of a half is the middle of a cell, whatever it reaches over.
-            centre = _corners_of_cells(size, grid) + np.float32((1 - reach) / 2 * stride)
-            extents = np.array(how.extents[level * YOLO_BOXES : (level + 1) * YOLO_BOXES])
-            found = _shaped(centre, extents * (_SQUARE if how.squares else 1), 1.0)
-            found[:, UNIT] = reach * stride
-            rows.append(found)
-        coding = BoxCoding.SQUARES if how.squares else BoxCoding.EXPONENTIAL
-        return Anchors(np.concatenate(rows), coding, sigmoids=BOX if how.squares else CENTRE.stop)
-
-    return anchors
 
 
 def _wide(strides: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
@@ -503,7 +521,7 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.NANODET_PLUS: _nanodet(0.0),
     Scheme.RETINANET: _retinanet,
     Scheme.FCOS: _fcos,
-    **{scheme: _yolo(scheme) for scheme in YOLOS},
+    **{scheme: yolo.anchors for scheme, yolo in YOLOS.items()},
 }
 
 
@@ -516,19 +534,22 @@ _LARGEST = 1e6
 """Largest number in a file of anchors: no image has so many pixels in a row."""
 
 
-def parse_anchors(data: bytes, path: str) -> Anchors:
-    """Anchors of a JSON file; errors name its path.
+def parse_anchors(data: bytes, path: str) -> Anchors | Yolo:
+    """Anchors of a JSON file, or those of a YOLO; errors name its path.
 
     It is a map of ``anchors``, a list of x and y of the centre, width and height in pixels of the
     model's input; ``coding``, a `BoxCoding`; ``factors``, by which offsets and extents are
     multiplied, by default both by 1; ``y_first``; ``scores``, which are ``sigmoid`` or ``softmax``;
     ``background``, how many of the first classes stand for no object. All but the first may be
-    absent.
+    absent. With ``decoder``, one of `YOLOS`, it has only ``anchors`` beside that: widths and
+    heights, three of each level, those of the finest cells first.
 
     Raises:
         FormatError: it is none.
     """
     given = read_json(data, path, "anchors", _MOST_BYTES)
+    if isinstance(given, dict) and "decoder" in given:
+        return _parsed_yolo(given, path)
     if not isinstance(given, dict) or "anchors" not in given or set(given) - _KEYS:
         raise _wrong(path, f"it is no map of anchors and maybe {', '.join(sorted(_KEYS))}")
     rows = _numbers(path, given["anchors"], "anchors", (-1, BOX))
@@ -542,8 +563,7 @@ def parse_anchors(data: bytes, path: str) -> Anchors:
     if not isinstance(y_first, bool) or type(background) is not int or background < 0:
         raise _wrong(path, f"y_first is {y_first!r} and background {background!r}")
     centre, extent = rows[:, :2], rows[:, 2:]
-    if not (extent > 0).all():
-        raise _wrong(path, f"an anchor is {extent.min():g} pixels wide or high")
+    _demand_extents(path, extent)
     exponential = coding == BoxCoding.EXPONENTIAL
     size = extent if exponential else extent * factors[1]
     exponent = float(factors[1]) if exponential else 1.0
@@ -551,6 +571,25 @@ def parse_anchors(data: bytes, path: str) -> Anchors:
         _rows(centre, extent * factors[0], size), BoxCoding(coding), exponent, y_first,
         scores == "softmax", background,
     )  # fmt: skip
+
+
+def _parsed_yolo(given: dict[str, object], path: str) -> Yolo:
+    if set(given) != {"anchors", "decoder"}:
+        raise _wrong(path, "it is no map of anchors and decoder")
+    known = {scheme.value: yolo for scheme, yolo in YOLOS.items()}
+    decoder = given["decoder"]
+    if not isinstance(decoder, str) or decoder not in known:
+        raise _wrong(path, f"the decoder is {decoder!r}, not {', '.join(known)}")
+    extents = _numbers(path, given["anchors"], "anchors", (-1, 2))
+    if not len(extents) or len(extents) % YOLO_BOXES:
+        raise _wrong(path, f"there are {len(extents)} anchors, not {YOLO_BOXES} of each level")
+    _demand_extents(path, extents)
+    return replace(known[decoder], extents=tuple((float(w), float(h)) for w, h in extents))
+
+
+def _demand_extents(path: str, extents: Floats) -> None:
+    if not (extents > 0).all():
+        raise _wrong(path, f"an anchor is {extents.min():g} pixels wide or high")
 
 
 def _numbers(path: str, given: object, name: str, shape: tuple[int, ...]) -> Floats:
