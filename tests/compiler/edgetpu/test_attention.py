@@ -85,6 +85,31 @@ def test_columns_of_the_same_matrices_are_multiplied_together(
     assert_exact(graph)
 
 
+@pytest.mark.parametrize("adj_y", [False, True])
+@pytest.mark.parametrize(
+    ("batches", "rows"),
+    [
+        (((2, 70), (2, 1)), 1),
+        (((3, 2), (1,)), 5),
+        (((3,), ()), 4),
+        (((1, 2, 3, 4), (2, 1, 1)), 2),
+    ],
+)
+def test_rows_of_the_same_matrices_are_multiplied_together(
+    batches: tuple[tuple[int, ...], tuple[int, ...]], rows: int, *, adj_y: bool
+) -> None:
+    """Converters write queries as a matrix for each pixel, next to keys that all of them share."""
+    model, (summands, columns) = Model(8), (8, 11)
+    right = (columns, summands) if adj_y else (summands, columns)
+    x = model.graph.add_input("x", model.type((*batches[0], rows, summands), 0.05))
+    y = model.graph.add_input("y", model.type((*batches[1], *right), 0.04))
+    type = model.type((*batches[0], rows, columns), 0.8)
+    attributes = BatchMatMulAttributes(False, adj_y)
+    model.graph.outputs.append(model.emit("batch_matmul", [x, y], type, attributes))
+    assert not refusals(model.graph)
+    assert_exact(model.graph)
+
+
 @pytest.mark.parametrize("adjoint", [(False, False), (True, True)])
 @pytest.mark.parametrize(
     ("known", "computed"),

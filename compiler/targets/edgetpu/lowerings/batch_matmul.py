@@ -24,8 +24,8 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import as_convolution, convolution_of
-from fitzroy.compiler.targets.edgetpu.lowerings.column_products import has_columns_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.constants import put_in_memory
+from fitzroy.compiler.targets.edgetpu.lowerings.joined_products import joined_shapes
 from fitzroy.compiler.targets.edgetpu.lowerings.matrix_product import (
     MOST_BYTES,
     MOST_SUMMANDS,
@@ -99,14 +99,13 @@ def _count(type: TensorType) -> int:
 
 def _computed(call: Call) -> Iterator[Reject]:
     """There are as many second matrices as products, each small enough to copy to every tile."""
-    attributes, count = call.attributes(BatchMatMulAttributes), _count(call.result.type)
+    attributes = call.attributes(BatchMatMulAttributes)
     left, right = call.type(0).shape, call.type(1).shape
-    counts = [_count(call.type(index)) for index in range(2)]
     known = call.operand(0).is_constant
-    if not known and has_columns_apart(left, right, attributes.adj_y):
-        count = counts[0]
-        right = (*right[1:-1], right[0])
-        counts = [count, count]
+    if not known:
+        left, right = joined_shapes(left, right, attributes)
+    counts = [math.prod(shape[:-2]) for shape in (left, right)]
+    count = math.prod(np.broadcast_shapes(left[:-2], right[:-2]))
     # A constant first operand is repeated if it has too few.
     if any(found != count for found in counts[known:]):
         what = f"multiplies tensors of {counts[0]} and {counts[1]} matrices"

@@ -31,8 +31,8 @@ from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
 from fitzroy.compiler.targets.edgetpu.lowerings.channels_in_turn import channels_in_turn
-from fitzroy.compiler.targets.edgetpu.lowerings.column_products import joined_columns
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
+from fitzroy.compiler.targets.edgetpu.lowerings.joined_products import joined_products
 from fitzroy.compiler.targets.edgetpu.lowerings.tables import as_tables
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -149,11 +149,11 @@ def rewritten(graph: Graph, options: Options) -> Rewritten:
     """A graph of the same outputs as it is legalized, where what a node becomes depends on others.
 
     Functions that several operators make up are looked up, pixels that nothing reads are not
-    computed, columns of the same matrix are multiplied together, axes have the order in which the
-    least moves, products of matrices read parts of images, convolutions have no groups, borders
-    are those of images, and those of depthwise convolutions fit, some channels at a time.
+    computed, columns or rows of the same matrix are multiplied together, axes have the order in
+    which the least moves, products of matrices read parts of images, convolutions have no groups,
+    borders are those of images, and those of depthwise convolutions fit, some channels at a time.
     """
-    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(joined_columns)
+    parts = Rewritten(graph).then(as_tables).then(read_pixels).then(joined_products)
     whole = parts.then(in_cheapest_orders).then(taken_apart).then(padded_images).then(ungrouped)
     return whole.then(partial(channels_in_turn, narrow_bytes=options.narrow_bytes))
 
