@@ -34,7 +34,7 @@ PASSES = Registry(
     group="fitzroy.passes",
     base=Pass,
     own={
-        "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
+        "channels-last-inputs": "fitzroy.compiler.passes.borders:ChannelsLastInputs",
         "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
         "axis-orders": "fitzroy.compiler.passes.axes.orders:AxisOrders",
         "arg-maxima": "fitzroy.compiler.passes.arg_max:ArgMaxima",
@@ -47,6 +47,7 @@ PASSES = Registry(
         "fold-scales": "fitzroy.compiler.passes.fold_scales:FoldScales",
         "fuse-activations": "fitzroy.compiler.passes.canonicalize:FuseActivations",
         "fuse-quantized": "fitzroy.compiler.passes.fuse_quantized:FuseQuantized",
+        "integer-borders": "fitzroy.compiler.passes.borders:IntegerBorders",
         "legalize-uint8": "fitzroy.compiler.passes.uint8:LegalizeUint8",
         "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
         "simplify": "fitzroy.compiler.passes.canonicalize:Simplify",

@@ -435,3 +435,28 @@ def test_dumps(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     compiled = "digits_edgetpu.tflite"
     assert fitzroy("as", listing, "--like", compiled, "-o", "again.tflite").code == 0
     assert (tmp_path / "again.tflite").read_bytes() == (tmp_path / compiled).read_bytes()
+
+
+_CHANNELS_FIRST = """graph "g" {
+  input %x : float32[1,3,64,64]
+  %q : int8[1,3,64,64] quant(0.5 : 0) = quantize(%x)
+  %t : int8[1,64,64,3] quant(0.5 : 0) = transpose(%q) {perm = [0, 2, 3, 1]}
+  %s : int8[1,64,64,3] quant(0.5 : 0) = add(%t, %t) {activation = none}
+  %y : float32[1,64,64,3] = dequantize(%s)
+  output %y
+}
+"""
+
+
+@pytest.mark.long
+def test_callers_can_do_what_the_host_would(fitzroy: Run, tmp_path: Path) -> None:
+    """A model whose inputs are real numbers, channels first, says how they become pictures."""
+    (tmp_path / "m.txt").write_text(_CHANNELS_FIRST)
+    plain = fitzroy("compile", "m.txt", "--target", "edgetpu")
+    assert "--passes integer-borders,channels-last-inputs" in plain.out
+    passes = ["integer-borders", "channels-last-inputs"]
+    options = ["--target", "edgetpu", "--json"]
+    assert fitzroy("compile", "m.txt", *options).json["border_passes"] == passes
+    given = fitzroy("compile", "m.txt", *options, "--passes", ",".join(passes)).json
+    assert given["border_passes"] == []
+    assert given["mapped"] == given["operators"] == 1

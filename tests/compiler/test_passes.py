@@ -157,6 +157,41 @@ CASES = {
 }
 """,
     ),
+    "integer-borders": (
+        """
+  input %x : float32[1,4]
+  input %z : float32[1,4]
+  %a : int8[1,4] quant(0.5 : 0) = quantize(%x)
+  %b : int8[1,4] quant(0.5 : 0) = quantize(%x)
+  %c : int8[1,4] quant(0.25 : 0) = quantize(%z)
+  %d : int8[1,4] quant(0.5 : 0) = quantize(%z)
+  %e : int8[1,4] quant(1.0 : 0) = add(%a, %b) {activation = none}
+  %f : int8[1,4] quant(1.0 : 0) = add(%c, %d) {activation = none}
+  %g : int8[1,4] quant(1.0 : 0) = add(%e, %f) {activation = none}
+  %y : float32[1,4] = dequantize(%g)
+  %u : float32[1,4] = dequantize(%f)
+  %v : float32[1,4] = abs(%u)
+  output %y
+  output %u
+  output %v
+}
+""",
+        """
+  input %x : int8[1,4] quant(0.5 : 0)
+  input %z : float32[1,4]
+  %c : int8[1,4] quant(0.25 : 0) = quantize(%z)
+  %d : int8[1,4] quant(0.5 : 0) = quantize(%z)
+  %e : int8[1,4] quant(1.0 : 0) = add(%x, %x) {activation = none}
+  %f : int8[1,4] quant(1.0 : 0) = add(%c, %d) {activation = none}
+  %u : float32[1,4] = dequantize(%f)
+  %v : float32[1,4] = abs(%u)
+  %y : int8[1,4] quant(1.0 : 0) = add(%e, %f) {activation = none} as %g
+  output %y
+  output %u
+  output %v
+}
+""",
+    ),
 }
 
 

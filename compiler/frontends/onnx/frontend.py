@@ -8,10 +8,10 @@ from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.borders import ChannelsLastInputs
 from fitzroy.compiler.passes.canonicalize import FoldConstants, FuseActivations, Simplify
 from fitzroy.compiler.passes.fold_scales import FoldScales
 from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
-from fitzroy.compiler.passes.layout import ChannelsLastInputs
 from fitzroy.compiler.passes.uint8 import LegalizeUint8
 from fitzroy.formats.detect import FileKind
 

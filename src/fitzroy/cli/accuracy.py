@@ -98,7 +98,7 @@ def samples_for(
     """
     import fitzroy
     from fitzroy.cli.samples import load_samples
-    from fitzroy.compiler.passes.layout import input_order
+    from fitzroy.compiler.passes.borders import input_order
 
     source = fitzroy.load(model, replace(how, keep_layout=True))
     samples = load_samples(source, paths, options.rule, options.samples)

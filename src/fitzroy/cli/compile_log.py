@@ -8,6 +8,7 @@ from typing import Any
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.cli.timing import estimated_time, whole_time
 from fitzroy.hw_models.edgetpu.envelope import Risk
+from fitzroy.report.advice import borders
 from fitzroy.report.streaming import streaming_text
 
 
@@ -109,6 +110,8 @@ def show(terminal: Terminal, document: dict[str, Any], *, operations: bool, expl
     if operations or left:
         terminal.line()
         terminal.table(_COLUMNS, _operations(document))
+    for text in borders(document):
+        terminal.line(f"hint: {text}", style="green")
     if explain:
         _explain(terminal, document)
 

@@ -17,6 +17,7 @@ from fitzroy.compilation.edgetpu import (
 from fitzroy.compilation.records import steps_of
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import title
+from fitzroy.compiler.passes.borders import border_passes
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
@@ -77,6 +78,7 @@ def document(
         "streaming": streaming_document(cached, remaining, streamed, sender),
         "operations": _operations(result),
         "explanation": _explanation(result),
+        "border_passes": list(border_passes(result.graph)),
         "seconds": result.seconds,
         **shown,
     }

@@ -33,7 +33,32 @@ def advice(document: Mapping[str, Any]) -> list[str]:
     Args:
         document: what the compiler did, in full, see `fitzroy.compilation.documents`.
     """
-    return [*_streamed(document), *_overhead(document), *_slowest(document), *_on_host(document)]
+    return [
+        *_streamed(document),
+        *_overhead(document),
+        *borders(document),
+        *_slowest(document),
+        *_on_host(document),
+    ]
+
+
+def borders(document: Mapping[str, Any]) -> Iterator[str]:
+    """What a caller can do instead of the model, where the host takes much of an inference.
+
+    Args:
+        document: what the compiler did; it need not be in full.
+    """
+    if document["border_passes"] and _is_held_up(document):
+        yield (
+            "the host converts or reorders what callers could give or take as the chip has it: "
+            f"compile with --passes {','.join(document['border_passes'])}"
+        )
+
+
+def _is_held_up(document: Mapping[str, Any]) -> bool:
+    """Whether operators on the host take much of an inference."""
+    whole = document["inference"]
+    return bool(whole) and whole["host_us"] > _MUCH * whole["total_us"]
 
 
 def _on_host(document: Mapping[str, Any]) -> Iterator[str]:
@@ -59,7 +84,7 @@ def _overhead(document: Mapping[str, Any]) -> Iterator[str]:
     if not whole or not whole["total_us"]:
         return
     chip = sum(part["estimate"]["chip_us"] for part in document["subgraphs"])
-    if whole["host_us"] > _MUCH * whole["total_us"]:
+    if _is_held_up(document):
         yield (
             f"operators on the host take {units.time(whole['host_us'])} of "
             f"{units.time(whole['total_us'])}; the table of operators says why each is there"
