@@ -460,3 +460,20 @@ def test_callers_can_do_what_the_host_would(fitzroy: Run, tmp_path: Path) -> Non
     given = fitzroy("compile", "m.txt", *options, "--passes", ",".join(passes)).json
     assert given["border_passes"] == []
     assert given["mapped"] == given["operators"] == 1
+
+
+@pytest.mark.long
+def test_a_detector_whose_outputs_the_host_arranges_is_said_to_be_one(
+    fitzroy: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "m.tflite").write_bytes(tflite.write_model(export_model(detectors.dfl())))
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((2, 64, 64, 3), np.float32))
+    options = ["--target", "edgetpu", "--calibrate", "x.npy", "--effort", "fast"]
+    options += ["--input-type", "float32"]
+    plain = fitzroy("compile", "m.tflite", *options, "--output-type", "float32")
+    assert "with --detections it lists objects" in plain.out
+    listed = fitzroy("compile", "m.tflite", *options, "--detections")
+    assert listed.code == 0
+    assert "with --detections" not in listed.out
+    (tmp_path / "n.txt").write_text(_CHANNELS_FIRST)
+    assert "--detections" not in fitzroy("compile", "n.txt", "--target", "edgetpu").out

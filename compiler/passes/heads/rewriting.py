@@ -183,6 +183,19 @@ def with_detections(graph: Graph, options: HeadOptions) -> Graph:
     return run_passes(graph, steps)
 
 
+def is_detector(graph: Graph) -> bool:
+    """Whether a model has a head that is recognised, and does not list its objects yet.
+
+    Args:
+        graph: the model; it stays as it is.
+    """
+    try:
+        ListDetections(detections=True).run(graph.copy())
+    except UnsupportedError:
+        return False
+    return True
+
+
 def encoded(graph: Graph) -> Graph:
     """A detector with what is decoded as outputs, in the place of objects, which have no order.
 

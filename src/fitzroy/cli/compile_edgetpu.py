@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -342,10 +342,28 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
                 operations=request.chip.show_operations,
                 explain=request.chip.explain,
             )
+        for source in sources:
+            _suggest_objects(terminal, source, documents)
         show_cuts(terminal, cuts, len(results))
         for path in (request.chip.report, request.results.dump):
             if path is not None:
                 terminal.line(f"wrote {path}", style="green")
+
+
+def _suggest_objects(
+    terminal: Terminal, source: Source, documents: Sequence[Mapping[str, Any]]
+) -> None:
+    """Say that a model is a detector where its own outputs leave the host much to do."""
+    from fitzroy.compiler.passes.heads.rewriting import is_detector
+    from fitzroy.report.advice import is_held_up
+
+    held_up = any(is_held_up(item) for item in documents if item["model"] == source.path)
+    if held_up and is_detector(source.graph):
+        terminal.line(
+            "hint: the model is a detector: with --detections it lists objects, and the host does "
+            "not have to arrange all boxes and scores",
+            style="green",
+        )
 
 
 def _contents(request: Request, results: Sequence[EdgeTpuCompilation]) -> list[bytes]:

@@ -48,15 +48,19 @@ def borders(document: Mapping[str, Any]) -> Iterator[str]:
     Args:
         document: what the compiler did; it need not be in full.
     """
-    if document["border_passes"] and _is_held_up(document):
+    if document["border_passes"] and is_held_up(document):
         yield (
             "the host converts or reorders what callers could give or take as the chip has it: "
             f"compile with --passes {','.join(document['border_passes'])}"
         )
 
 
-def _is_held_up(document: Mapping[str, Any]) -> bool:
-    """Whether operators on the host take much of an inference."""
+def is_held_up(document: Mapping[str, Any]) -> bool:
+    """Whether operators on the host take much of an inference.
+
+    Args:
+        document: what the compiler did; it need not be in full.
+    """
     whole = document["inference"]
     return bool(whole) and whole["host_us"] > _MUCH * whole["total_us"]
 
@@ -84,7 +88,7 @@ def _overhead(document: Mapping[str, Any]) -> Iterator[str]:
     if not whole or not whole["total_us"]:
         return
     chip = sum(part["estimate"]["chip_us"] for part in document["subgraphs"])
-    if _is_held_up(document):
+    if is_held_up(document):
         yield (
             f"operators on the host take {units.time(whole['host_us'])} of "
             f"{units.time(whole['total_us'])}; the table of operators says why each is there"
