@@ -35,6 +35,7 @@ PASSES = Registry(
     base=Pass,
     own={
         "channels-last-inputs": "fitzroy.compiler.passes.borders:ChannelsLastInputs",
+        "channels-last-outputs": "fitzroy.compiler.passes.borders:ChannelsLastOutputs",
         "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
         "axis-orders": "fitzroy.compiler.passes.axes.orders:AxisOrders",
         "arg-maxima": "fitzroy.compiler.passes.arg_max:ArgMaxima",

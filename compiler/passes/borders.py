@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fitzroy.base.types import TensorType
-from fitzroy.compiler.ir import Graph, Value
+from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.conversions import source_of
@@ -63,6 +63,42 @@ def input_order(graph: Graph, name: str) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True)
+class ChannelsLastOutputs(Pass):
+    """Give outputs in the order of dimensions in which they are computed.
+
+    An output that is transposed from channels last to channels before rows and columns becomes what
+    is transposed, unless something else gives that or reads the output.
+    """
+
+    name = "channels-last-outputs"
+
+    def run(self, graph: Graph) -> Graph:
+        """Retype such outputs; the transpositions go away."""
+        for name in graph.outputs:
+            source = _channels_last(graph, name)
+            if source is not None:
+                _give(graph, name, source)
+        return graph
+
+
+def _channels_last(graph: Graph, name: str) -> str | None:
+    """The computed value that alone is transposed to an output with channels first, or None."""
+    node, rank = graph.producer(name), graph.type(name).rank
+    if node is None or not isinstance(node.attributes, TransposeAttributes) or rank < 3:
+        return None
+    channels_first = (0, rank - 1, *range(1, rank - 1))
+    return _given(graph, name, node) if node.attributes.perm == channels_first else None
+
+
+def _given(graph: Graph, name: str, node: Node) -> str | None:
+    """What the node that gives an output reads, if an operator computes it and no output is it."""
+    source = str(node.inputs[0])
+    if source in graph.outputs or graph.consumers(name) or graph.producer(source) is None:
+        return None
+    return source
+
+
+@dataclass(frozen=True)
 class IntegerBorders(Pass):
     """Take and give integers of 8 bits where a graph only converts real numbers at its borders.
 
@@ -106,16 +142,17 @@ def _take(graph: Graph, name: str, type: TensorType) -> None:
 
 def _integers_of(graph: Graph, name: str) -> str | None:
     """The computed integers that alone become an output; None if there are none."""
-    source = source_of(graph, name)
-    if source is None or source in graph.outputs or graph.consumers(name):
+    node = graph.producer(name)
+    if node is None or source_of(graph, name) is None:
         return None
-    return source if graph.producer(source) is not None else None
+    return _given(graph, name, node)
 
 
 def _give(graph: Graph, name: str, source: str) -> None:
-    conversion = graph.producer(name)
-    assert conversion is not None
-    graph.remove(conversion.name)
+    """Let an output be the value that it is made of."""
+    node = graph.producer(name)
+    assert node is not None
+    graph.remove(node.name)
     graph.set_value(Value(name, graph.type(source)))
     graph.retarget(source, name)
     graph.prune()
@@ -128,7 +165,7 @@ def border_passes(graph: Graph) -> tuple[str, ...]:
         graph: the graph; it stays as it is.
     """
     after, found = graph.copy(), []
-    for step in (IntegerBorders(), ChannelsLastInputs()):
+    for step in (IntegerBorders(), ChannelsLastInputs(), ChannelsLastOutputs()):
         before = len(after.nodes())
         after = step.run(after)
         if len(after.nodes()) < before:

@@ -157,6 +157,31 @@ CASES = {
 }
 """,
     ),
+    "channels-last-outputs": (
+        """
+  input %x : float32[1,2,3,4]
+  %a : float32[1,2,3,4] = abs(%x)
+  %y : float32[1,4,2,3] = transpose(%a) {perm = [0, 3, 1, 2]}
+  %b : float32[1,2,3,4] = exp(%x)
+  %z : float32[1,3,4,2] = transpose(%b) {perm = [0, 2, 3, 1]}
+  %u : float32[1,4,2,3] = transpose(%x) {perm = [0, 3, 1, 2]}
+  output %y
+  output %z
+  output %u
+}
+""",
+        """
+  input %x : float32[1,2,3,4]
+  %b : float32[1,2,3,4] = exp(%x)
+  %z : float32[1,3,4,2] = transpose(%b) {perm = [0, 2, 3, 1]}
+  %u : float32[1,4,2,3] = transpose(%x) {perm = [0, 3, 1, 2]}
+  %y : float32[1,2,3,4] = abs(%x) as %a
+  output %y
+  output %z
+  output %u
+}
+""",
+    ),
     "integer-borders": (
         """
   input %x : float32[1,4]
