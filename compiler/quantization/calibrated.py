@@ -228,7 +228,7 @@ class Calibrated:
         """How many times wider to make ranges of which samples say little."""
         kept = {*self.graph.inputs, *self.limits, *self.bounds}
         return {
-            name: headroom(self.graph, name, found)
+            name: headroom(self.graph, name, found, rare=name in self.rare)
             for name, found in self.statistics.items()
             if name in self.graph.values and name not in kept
         }

@@ -25,11 +25,8 @@ from fitzroy.compiler.ops.elementwise import ClampAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.quantization.channels import FILTERED
-from fitzroy.compiler.quantization.ranges import is_silu
+from fitzroy.compiler.quantization.ranges import UNSEEN, is_silu
 from fitzroy.compiler.quantization.statistics import Statistics
-
-_HEADROOM = 1.25
-"""How far parts reach, as a share of the largest element that was seen."""
 
 _IDENTITY = 6.0
 """A bound from which on a SiLU is the identity, but for less than 0.015: a third of its step."""
@@ -149,14 +146,14 @@ def _divided(name: str, known: Statistics, most: int, widest: int) -> list[tuple
         widest: most channels of all parts together.
     """
     reach = float(known.extrema[1])
-    far = _HEADROOM * reach
+    far = UNSEEN * reach
     lowest = max(_IDENTITY, far / most)
     if lowest >= reach:
         return []
     width = len(known.high)
     best, least, unchanged = None, _WORTH, 2 * (reach + _BELOW) ** 2
     for bound in np.geomspace(lowest, reach, _CANDIDATES, endpoint=False).tolist():
-        counts = np.maximum(np.ceil(_HEADROOM * known.high / bound), 1).astype(int)
+        counts = np.maximum(np.ceil(UNSEEN * known.high / bound), 1).astype(int)
         total = int(counts.sum())
         # Channels are computed by one filter, and read by others.
         share = (bound + _BELOW) ** 2 * (1 + total / width) / unchanged

@@ -101,17 +101,29 @@ def choose_range(
 _RARE = 8.0
 
 
-def headroom(graph: Graph, name: str, statistics: Statistics) -> float:
+UNSEEN = 1.25
+"""How much larger than those that were seen elements may be of which the largest count."""
+
+
+def headroom(graph: Graph, name: str, statistics: Statistics, *, rare: bool) -> float:
     """How many times wider to make the range of a value of which few elements were seen.
 
     The least of n elements and the greatest say little of those to come: of a single output on a
     few samples, the next one may well be half as large again. What is clamped stays within.
+
+    Args:
+        graph: the graph.
+        name: the value.
+        statistics: what is known of it.
+        rare: whether its largest elements are few, and count, as features of objects do: other
+            objects have larger ones.
     """
     node = graph.producer(name)
     bounds = () if node is None else _bounds(node)
     if any(math.isfinite(bound) and bound for bound in bounds):
         return 1.0
-    return 1.0 + min(_RARE / (statistics.count * len(statistics.low)), 1.0)
+    found = 1.0 + min(_RARE / (statistics.count * len(statistics.low)), 1.0)
+    return max(found, UNSEEN) if rare else found
 
 
 def _bounds(node: Node) -> Range:

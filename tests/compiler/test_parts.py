@@ -18,6 +18,7 @@ from fitzroy.compiler.quantization.comparison import compare
 from fitzroy.compiler.quantization.options import MOST_PARTS, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parts import Parts, _first_layers, outliers, with_parts
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.quantization.ranges import UNSEEN
 from fitzroy.compiler.quantization.statistics import collect
 
 Floats = npt.NDArray[np.float32]
@@ -163,6 +164,15 @@ def test_nothing_of_rare_values_is_cut_off() -> None:
     reach = collect(graph, samples())[name].extrema[1]
     assert ends[0] < 0.9 * reach
     assert ends[1] >= 0.98 * reach
+
+
+def test_ranges_of_rare_values_go_further_than_samples() -> None:
+    """Other pictures have objects with larger features."""
+    graph, name = network()
+    options = QuantizeOptions(equalize=False, parts=1)
+    reach = collect(graph, samples())[name].extrema[1]
+    found = quantize_model(graph, samples(), options, rare=(name,)).scheme.quantizations[name]
+    assert (127 - found.zero_point[0]) * found.scale[0] == pytest.approx(UNSEEN * reach, rel=0.02)
 
 
 def test_features_of_objects_follow_coarse_images() -> None:
