@@ -170,26 +170,26 @@ def functions_of_sums(
         All functions; of those that have become functions of sums, these.
     """
     known = {function.source: function for function in functions if function.is_alone}
-    found = list(functions)
+    others = dict.fromkeys(functions)
     for node in graph.nodes():
-        (result, *_) = node.outputs
-        if not _gives_sums(graph, node) or node.name in kept or result in quantized:
+        if node.name in kept or not _gives_sums(graph, node):
             continue
-        readers = graph.consumers(result)
-        clamps = [reader for reader in readers if _is_minimum(reader)]
-        (name, *_) = clamps[0].outputs if len(readers) == len(clamps) == 1 else (result,)
-        rounded = known.get(name)
-        if name in (*quantized, *graph.outputs) or result in graph.outputs:
+        (sums,) = node.outputs
+        readers = graph.consumers(sums)
+        clamps = readers if len(readers) == 1 and _is_minimum(readers[0]) else []
+        source = clamps[0].outputs[0] if clamps else sums
+        if not {sums, source}.isdisjoint([*quantized, *graph.outputs]):
             continue
+        rounded = known.get(source)
         if rounded is not None:
-            nodes = (*clamps, *rounded.nodes) if name != result else rounded.nodes
-            found.remove(rounded)
-        elif len(readers) == 1 and not clamps and _is_one_function(graph, readers[0], kept):
-            nodes, rounded = (readers[0],), ElementFunction(graph, (), result)
+            del others[rounded]
+            nodes = (*clamps, *rounded.nodes)
+        elif len(readers) == 1 and _is_one_function(graph, readers[0], kept):
+            rounded, nodes = ElementFunction(graph, (), sums), tuple(readers)
         else:
             continue
-        found.append(ElementFunction(graph, nodes, result, rounded))
-    return found
+        others[ElementFunction(graph, nodes, sums, rounded)] = None
+    return list(others)
 
 
 def _gives_sums(graph: Graph, node: Node) -> bool:
