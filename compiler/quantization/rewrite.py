@@ -61,8 +61,6 @@ class _Rewriter:
         """Names of the float32 forms of the source's values."""
         self.arguments: dict[ElementFunction, str] = {}
         """Names of the float32 forms of the arguments of functions."""
-        self.dequantized: dict[str, str] = {}
-        """Names of the float32 forms of integers, by the names of these."""
         self.converted: dict[tuple[str, Quantization], str] = {}
         self.constants: dict[tuple[str, Quantization], str] = {}
         self.taken = {*source.values, *(node.name for node in source.nodes())}
@@ -236,12 +234,9 @@ class _Rewriter:
         self.reals[name] = name
 
     def of_integers(self, name: str) -> str:
-        """The float32 form of integers, whatever they were made of."""
-        if name not in self.dequantized:
-            type = TensorType(self.result.type(name).shape, DType.FLOAT32)
-            form = self.unused(f"{name}.dequantized")
-            self.dequantized[name] = self.convert(name, form, type, "dequantize")
-        return self.dequantized[name]
+        """The float32 form of integers, for one reader."""
+        type = TensorType(self.result.type(name).shape, DType.FLOAT32)
+        return self.convert(name, self.unused(f"{name}.dequantized"), type, "dequantize")
 
     def add(self, node: Node) -> None:
         """A node on integers."""

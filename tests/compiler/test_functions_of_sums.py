@@ -18,6 +18,7 @@ from tests.support import need_litert
 
 from fitzroy.base.types import DType
 from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, print_graph
@@ -172,6 +173,14 @@ def test_what_is_asked_to_stay_float_is_no_function_of_sums() -> None:
 def test_programs_that_may_have_its_form_compute_it(options: Options) -> None:
     compiled = compile_edgetpu(Source.of(quantized(network()).graph), generator=options)
     assert not on_host(compiled)
+
+
+def test_models_are_not_cut_between_sums_and_functions() -> None:
+    """Real numbers cannot leave a chip."""
+    source = Source.of(quantized(network(depthwise)).graph)
+    segments = compile_segments(source, 3)
+    assert len(segments) == 3
+    assert not any(map(on_host, segments))
 
 
 def test_the_host_computes_what_is_not_confirmed() -> None:

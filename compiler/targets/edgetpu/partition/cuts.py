@@ -17,7 +17,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.base.errors import UsageError
+from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, parameter_bytes
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -359,7 +361,7 @@ def cuts_of(
         costs: what decides.
         known: nodes of which more is known, by name.
     """
-    blocks = _blocks(graph.nodes())
+    blocks = _blocks(graph, mappable)
     found = _ideals(graph, blocks)
     inside = np.array(
         [[mask >> place & 1 for place in range(len(blocks))] for mask in found]
@@ -411,15 +413,40 @@ def _instructions(blocks: Sequence[Sequence[Node]], known: Mapping[str, Work]) -
     ]
 
 
-def _blocks(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Nodes that stay together, because they come from one operator of the file."""
-    blocks: list[list[Node]] = []
-    for node in nodes:
-        if blocks and node.origin is not None and node.origin == blocks[-1][-1].origin:
-            blocks[-1].append(node)
-        else:
-            blocks.append([node])
-    return blocks
+def _blocks(graph: Graph, mappable: Collection[str]) -> list[list[Node]]:
+    """Nodes that stay together, in an order in which each block needs those before it only.
+
+    They come from one operator of the file, or real numbers pass between them on a chip, which
+    takes and gives integers only.
+
+    Args:
+        graph: the graph.
+        mappable: names of the nodes that the chip can compute.
+    """
+    nodes, sets = graph.nodes(), DisjointSets[int]()
+    place = {node.name: number for number, node in enumerate(nodes)}
+    links = [
+        (place[producer.name], number, graph.type(name).dtype is DType.FLOAT32)
+        for number, node in enumerate(nodes)
+        for name in graph.computed(node)
+        if (producer := graph.producer(name)) is not None
+    ]
+    for number, node in enumerate(nodes):
+        sets.find(number)
+        if number and node.origin is not None and node.origin == nodes[number - 1].origin:
+            sets.join(number - 1, number)
+    for first, second, real in links:
+        if real and nodes[first].name in mappable and nodes[second].name in mappable:
+            sets.join(first, second)
+    while True:
+        found = sorted(map(sorted, sets.members().values()), key=lambda block: block[-1])
+        last = {number: block[-1] for block in found for number in block}
+        # What reads something from within a block that ends later belongs to it.
+        late = [(first, second) for first, second, _ in links if last[first] > last[second]]
+        if not late:
+            return [[nodes[number] for number in block] for block in found]
+        for pair in late:
+            sets.join(*pair)
 
 
 def _ideals(graph: Graph, blocks: Sequence[Sequence[Node]]) -> list[int]:
