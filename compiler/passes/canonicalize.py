@@ -29,6 +29,7 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.ops.windows import Activation, explicit_padding, image_extent
 from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.stored_constants import keep_filters
 from fitzroy.compiler.reference import is_static, static_results
 
 LARGEST_CONSTANT = 1 << 28
@@ -37,14 +38,21 @@ LARGEST_CONSTANT = 1 << 28
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Evaluate nodes with constant operands, and nodes that depend on shapes only."""
+    """Evaluate nodes with constant operands, and nodes that depend on shapes only.
+
+    Attributes:
+        filters: whether filters become real numbers, too, that are dequantized for operators that
+            read dequantized activations; some hardware computes these on integers.
+    """
 
     name = "fold-constants"
+    filters: bool = True
 
     def run(self, graph: Graph) -> Graph:
         """Replace such nodes by constants."""
+        kept = set() if self.filters else keep_filters(graph)
         for node in graph.nodes():
-            if not is_static(graph, node):
+            if node.name in kept or not is_static(graph, node):
                 continue
             if sum(graph.type(name).nbytes for name in node.outputs) > LARGEST_CONSTANT:
                 continue

@@ -7,6 +7,7 @@ integers represent exactly or with a bounded error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import Mover
+from fitzroy.compiler.passes.conversions import source_of
 from fitzroy.hw_models import numerics
 
 _ORDERS = ("reshape", "strided_slice", "transpose")
@@ -46,6 +48,33 @@ def integers_of(graph: Graph, name: str) -> tuple[Array, Quantization] | None:
     index = np.broadcast_to(np.arange(len(q.scale)).reshape(shape), data.shape)
     found = _chosen(q, _moved(graph, moves, index))
     return None if found is None else (stored, found)
+
+
+def keep_filters(graph: Graph) -> set[str]:
+    """Dequantize filters at once for operators that read dequantized activations.
+
+    Args:
+        graph: gets the integers, in the order in which the operators read them.
+
+    Returns:
+        Names of the nodes that dequantize them.
+    """
+    kept: set[str] = set()
+    for node in graph.nodes():
+        axis = OPS[node.op].channel_axis
+        if axis is None or source_of(graph, node.inputs[0]) is None:
+            continue
+        name = str(node.inputs[1])
+        found = integers_of(graph, name)
+        if found is None or found[0].dtype.itemsize > 1 or found[1].axis not in (None, axis):
+            continue
+        integers = graph.add_constant(f"{name}/stored", *found)
+        real = graph.emit("dequantize", [integers], graph.type(name), stem=f"{name}/filter")
+        graph.update(replace(node, inputs=(node.inputs[0], real, *node.inputs[2:])))
+        producer = graph.producer(real)
+        assert producer is not None
+        kept.add(producer.name)
+    return kept
 
 
 def _moved(graph: Graph, moves: Sequence[Node], array: Array) -> Array:

@@ -20,7 +20,7 @@ CLEANING: tuple[Pass, ...] = (
     FoldScales(),
     FuseActivations(),
     FuseQuantized(),
-    FoldConstants(),
+    FoldConstants(filters=False),
     Simplify(),
 )
 """Passes that make of ONNX's operators those that TFLite's converter would have written."""

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.edgetpu.test_integers import on_host
 from tests.compiler.onnx.models import compare, expected, helper, model, operators, read
 
 from fitzroy.base.types import Array, DType
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate
+from fitzroy.execution.interpreter import Interpreter
 
 RNG = np.random.default_rng(11)
 
@@ -93,6 +97,44 @@ def test_filters_keep_their_integers() -> None:
     assert kernel.type.quantization.axis == 0
     assert kernel.type.quantization.scale == pytest.approx([0.01, 0.02, 0.005, 0.015])
     assert graph.type(str(node.inputs[2])).dtype is DType.INT32
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+def test_sums_that_are_not_converted_before_a_function_are_for_the_chip(activation: type) -> None:
+    """The filter keeps its integers, and the chip computes all but what is at the borders."""
+    node, rng = helper().make_node, np.random.default_rng(7)
+    nodes = [
+        *conversions("x", "sx", "zx", "x/d"),
+        node("DequantizeLinear", ["w", "sw", "zw"], ["w/d"], axis=0),
+        node("Conv", ["x/d", "w/d", "b"], ["c"], pads=[1, 1, 1, 1]),
+        node("Sigmoid", ["c"], ["s"]),
+        node("Mul", ["c", "s"], ["m"]),
+        *conversions("m", "sm", "zm", "y"),
+    ]
+    zero = 0 if activation is np.int8 else 128
+    constants = {
+        "sx": np.float32(0.02), "zx": activation(zero),
+        "sm": np.float32(0.03), "zm": activation(zero - 118),
+        "w": rng.integers(-127, 127, (4, 3, 3, 3)).astype(np.int8),
+        "sw": np.array([0.01, 0.02, 0.005, 0.015], np.float32), "zw": np.zeros(4, np.int8),
+        "b": rng.normal(0, 0.5, 4).astype(np.float32),
+    }  # fmt: skip
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    data = model(nodes, [("x", [1, 3, 6, 7])], ["y"], arrays, opset=21)
+    graph = read(data)
+    (kernel,) = [node.inputs[1] for node in graph.nodes() if node.op == "conv_2d"]
+    producer = graph.producer(str(kernel))
+    assert producer is not None
+    stored = graph.value(str(producer.inputs[0]))
+    assert stored.is_constant
+    assert stored.type.dtype is DType.INT8
+    compiled = compile_edgetpu(Source.of(graph))
+    assert on_host(compiled) <= {"quantize", "dequantize", "transpose"}
+    x = RNG.standard_normal((1, 3, 6, 7)).astype(np.float32)
+    (found,) = Interpreter(compiled.data, device="sim:direct").run({"x": x}).values()
+    (wanted,) = expected(data, {"x": x})
+    assert np.abs(found - wanted).max() <= 0.03 * 1.01
+    assert np.abs(found - wanted).mean() < 0.001
 
 
 @pytest.mark.parametrize("biases", [[1.5, -0.7, 0.2, 3.0], [30, -14, 4, 60]])
