@@ -44,7 +44,7 @@ from fitzroy.compiler.quantization.comparison import real_output, stored_input
 from fitzroy.compiler.quantization.functions import ANY_TABLE, FunctionUnit
 from fitzroy.compiler.quantization.options import Mixed, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
 

@@ -43,7 +43,7 @@ from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
 from fitzroy.compiler.quantization.comparison import compare, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.execution.estimate import Conditions
 from fitzroy.execution.interpreter import Interpreter

@@ -34,7 +34,7 @@ from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 

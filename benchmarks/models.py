@@ -43,7 +43,7 @@ from fitzroy.compiler.quantization.comparison import compare
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.reference import evaluate
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.driver.runtime import ExecuTorchRuntime
 from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.execution.modules import ModuleProgram

@@ -49,7 +49,7 @@ from fitzroy.compiler.quantization.agreement import (
 from fitzroy.compiler.quantization.comparison import Difference, compare, real_output, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.driver.runtime.devices import Device
 from fitzroy.execution.devices import open_device
 from fitzroy.execution.interpreter import Interpreter

@@ -29,8 +29,9 @@ from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.functions import FunctionUnit
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import FUNCTIONS, has_table
+from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
 from fitzroy.compiler.targets.edgetpu.parameters.polynomials import approximated
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.formats import tflite

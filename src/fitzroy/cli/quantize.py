@@ -348,7 +348,7 @@ def _approximates(function: Function, scale: float, zero_point: int) -> bool:
         scale: scale of the results.
         zero_point: zero point of the results, unsigned.
     """
-    from fitzroy.compiler.targets.edgetpu.lowerings.functions import approximates
+    from fitzroy.compiler.targets.edgetpu.function_unit import approximates
 
     return approximates(function, scale, zero_point)
 

@@ -326,14 +326,30 @@ def test_rows_of_inputs_are_multiplied_by_heads() -> None:
     assert by_heads(graph).graph is not graph
 
 
-@pytest.mark.parametrize("repeated", [(1, 4, 2, 4), (16, 4, 1, 4)])
-@pytest.mark.parametrize("index", [0, 1, 2])
+BY_WINDOWS, BY_HEADS = (1, 4, 2, 4), (16, 4, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("index", "repeated"),
+    [(0, BY_WINDOWS), (0, BY_HEADS), (1, BY_WINDOWS), (2, BY_WINDOWS)],
+)
 def test_matrices_that_windows_or_heads_share_stay_as_they_are(repeated: Shape, index: int) -> None:
     shapes: list[Shape] = [(16, 4, 2, 4)] * 3
     shapes[index] = repeated
     graph = _of_inputs(shapes)
     assert by_heads(graph).graph is graph
     assert any("matrices" in reject.reason for (reject,) in refusals(graph).values())
+
+
+@pytest.mark.parametrize("index", [1, 2])
+def test_rows_of_heads_that_share_keys_or_values_are_multiplied_together(index: int) -> None:
+    """As in multi-query attention."""
+    shapes: list[Shape] = [(16, 4, 2, 4)] * 3
+    shapes[index] = BY_HEADS
+    graph = _of_inputs(shapes)
+    assert by_heads(graph).graph is graph
+    assert not refusals(graph)
+    assert_exact(graph)
 
 
 def test_results_of_more_axes_than_their_operands_stay_as_they_are() -> None:

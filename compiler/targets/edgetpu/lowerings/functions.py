@@ -9,7 +9,7 @@ saturation even further.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,7 +21,6 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import Clamp, Unary
-from fitzroy.compiler.quantization.functions import FunctionUnit
 from fitzroy.compiler.reference import argument_type, evaluate_elements
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
@@ -29,7 +28,6 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.parameters.polynomials import (
     DEGREE,
     SEGMENTS,
-    approximated,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     LARGEST,
@@ -102,11 +100,6 @@ def has_table(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> boo
     return fitted(wanted, zero_in, zero_out) is not None
 
 
-def approximates(function: Callable[[Reals], Reals], scale: float, zero_point: int) -> bool:
-    """Whether the chip has polynomials for a function of sums; arguments as for `approximated`."""
-    return approximated(function, scale, zero_point) is not None
-
-
 def table_of(call: Call) -> NluTable | None:
     """What loads the function that is fused into an operator with a filter; None if none is."""
     function = function_of(call)
@@ -115,10 +108,6 @@ def table_of(call: Call) -> NluTable | None:
     return NluTable(
         tiles=EVERY, coefficients=function.coefficients, breakpoints=function.breakpoints
     )
-
-
-FUNCTIONS = FunctionUnit(has_table, approximates)
-"""What the chip does with functions of one element."""
 
 
 @cache

@@ -27,11 +27,13 @@ from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.passes.conversions import source_of
 from fitzroy.compiler.passes.fuse_quantized import filtered
 from fitzroy.compiler.passes.rewritten import Rewriter, Rewritten
-from fitzroy.compiler.quantization.channels import FILTERED
 from fitzroy.compiler.reference import real_values
 from fitzroy.compiler.targets.edgetpu.lowerings.functions import codes, has_table
 from fitzroy.compiler.targets.edgetpu.parameters.polynomials import approximated
-from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    FILTERS,
+    unsigned_zero_point,
+)
 from fitzroy.hw_models.numerics import Polynomials
 
 _MOST_NODES = MOST_OPERATORS + 2
@@ -155,7 +157,7 @@ def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | Non
 
 def _gives_sums(graph: Graph, node: Node) -> bool:
     """Whether an operator gives sums of products of integers, which nothing rounds."""
-    if node.op not in FILTERED or graph.type(node.outputs[0]).dtype is not DType.FLOAT32:
+    if node.op not in FILTERS or graph.type(node.outputs[0]).dtype is not DType.FLOAT32:
         return False
     free = getattr(node.attributes, "activation", None) is Activation.NONE
     return free and source_of(graph, node.inputs[0]) is not None

@@ -108,8 +108,8 @@ def output_stage(call: Call, prefix: Prefix | None = None) -> OutputStage:
 
 
 def _stage(call: Call, prefix: Prefix) -> OutputStage:
-    if call.node.op in _FILTERS:
-        return _filter(call, prefix, _FILTERS[call.node.op](call))
+    if call.node.op in FILTERS:
+        return _filter(call, prefix, FILTERS[call.node.op](call))
     if call.node.op not in _STAGES:
         raise UnsupportedError(f"{call.node.spelled} has no known output stage")
     return _STAGES[call.node.op](call)
@@ -182,16 +182,17 @@ def _fully_connected(call: Call) -> FusedFunction:
     return call.attributes(FullyConnectedAttributes).activation
 
 
-_FILTERS: dict[str, Callable[[Call], FusedFunction]] = {
+FILTERS: dict[str, Callable[[Call], FusedFunction]] = {
     "conv_2d": _convolution,
     "depthwise_conv_2d": _convolution,
     "fully_connected": _fully_connected,
 }
+"""The functions of operators with filters whose output stages may end with one."""
 
 
 def function_of(call: Call) -> Polynomials | None:
     """The function of real sums that is fused into an operator with a filter; None for a clamp."""
-    found = _FILTERS[call.node.op](call) if call.node.op in _FILTERS else None
+    found = FILTERS[call.node.op](call) if call.node.op in FILTERS else None
     return found if isinstance(found, Polynomials) else None
 
 
