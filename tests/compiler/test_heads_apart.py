@@ -18,6 +18,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.detections import CLASSES as BEST_CLASSES
 from fitzroy.compiler.ops.detections import SCORES, DetectionsAttributes
+from fitzroy.compiler.ops.shape import BlockAttributes
 from fitzroy.compiler.passes.heads import best_class
 from fitzroy.compiler.passes.heads.anchors import Grid, anchors_of, parse_anchors
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
@@ -81,6 +82,21 @@ def test_boxes_around_cells_with_keypoints() -> None:
     np.testing.assert_allclose(objects[0, 4], sigmoid(scores[best, 0]), rtol=1e-5)
     np.testing.assert_allclose(points[0, :, :2], pairs[2:] + middles[best], rtol=1e-5, atol=1e-4)
     assert (points[0, :, 2] == 1).all()
+
+
+def test_depth_may_become_space_behind_layers() -> None:
+    """As in MediaPipe's sparse detector of faces: a layer has the boxes of four cells."""
+    m = detectors.Maker()
+    outputs = []
+    for numbers in (4 + 2 * POINTS, 1):
+        x = m.layer(m.features()[1], 4 * numbers)
+        _, height, width, _ = m.shape(x)
+        shape = (1, 2 * height, 2 * width, numbers)
+        x = m.emit("depth_to_space", [x], shape, BlockAttributes(2))
+        outputs.append(m.reshape(x, 1, 4 * height * width, numbers))
+    a = the_node(with_detections(m.done(*outputs), HeadOptions(True))).attributes
+    assert isinstance(a, DetectionsAttributes)
+    assert a.coding is BoxCoding.CENTRE_SIZES
 
 
 def test_nothing_found_has_no_keypoints() -> None:

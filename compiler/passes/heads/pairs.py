@@ -14,6 +14,7 @@ import numpy as np
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BOX
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.passes.heads.anchors import YOLO_BOXES
@@ -192,7 +193,12 @@ def _is_encoded(graph: Graph, part: Region) -> bool:
 
 def comes_from_layers(graph: Graph, name: str) -> bool:
     """Whether a value has what layers give, moved at most."""
-    return all(is_layer(graph, node) for node in last_nodes(graph, name))
+    return all(
+        is_layer(graph, node)
+        # Depth becomes space in some heads, whose columns nothing follows through that.
+        or (OPS[node.op].moves and comes_from_layers(graph, str(node.inputs[0])))
+        for node in last_nodes(graph, name)
+    )
 
 
 def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair | None:
