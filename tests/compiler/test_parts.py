@@ -15,11 +15,13 @@ from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import features, with_detections
 from fitzroy.compiler.quantization import parts as apart
 from fitzroy.compiler.quantization.comparison import compare
+from fitzroy.compiler.quantization.functions import ANY_TABLE, FunctionUnit
 from fitzroy.compiler.quantization.options import MOST_PARTS, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parts import Parts, _first_layers, outliers, with_parts
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.quantization.ranges import UNSEEN
 from fitzroy.compiler.quantization.statistics import collect
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 
@@ -166,13 +168,16 @@ def test_nothing_of_rare_values_is_cut_off() -> None:
     assert ends[1] >= 0.98 * reach
 
 
-def test_ranges_of_rare_values_go_further_than_samples() -> None:
-    """Other pictures have objects with larger features."""
+@pytest.mark.parametrize("unit", [ANY_TABLE, FUNCTIONS])
+def test_ranges_of_rare_values_go_further_than_samples(unit: FunctionUnit) -> None:
+    """Other pictures have objects with larger features; where sums were rounded, steps count."""
     graph, name = network()
-    options = QuantizeOptions(equalize=False, parts=1)
+    options = QuantizeOptions(equalize=False, parts=1, tables=True)
     reach = collect(graph, samples())[name].extrema[1]
-    found = quantize_model(graph, samples(), options, rare=(name,)).scheme.quantizations[name]
-    assert (127 - found.zero_point[0]) * found.scale[0] == pytest.approx(UNSEEN * reach, rel=0.02)
+    result = quantize_model(graph, samples(), options, rare=(name,), unit=unit)
+    found = result.scheme.quantizations[name]
+    wanted = UNSEEN if unit is FUNCTIONS else 1.0
+    assert (127 - found.zero_point[0]) * found.scale[0] == pytest.approx(wanted * reach, rel=0.02)
 
 
 def test_features_of_objects_follow_coarse_images() -> None:
