@@ -70,7 +70,8 @@ class QuantizeOptions:
         parts: maximum number of parts in which a channel with outliers is computed; None for 16 if
             a detector lists objects, else 1.
         tables: whether functions that several operators make up, such as SiLU, are quantized as a
-            whole, for hardware that looks them up; None for whether the Edge TPU is the target.
+            whole, and with the sums before them, for hardware that computes them at once; None for
+            whether the Edge TPU is the target.
     """
 
     panel: ClassVar[str] = "Quantization"
@@ -125,10 +126,10 @@ class QuantizeOptions:
     )
     tables: bool | None = option(
         None,
-        "Quantize a function that several operators make up, such as SiLU, as a whole. The "
-        "operators stay float32 between two 8-bit values, and the Edge TPU looks their results up "
-        "in one table; other hardware computes them in float32. [dim]default: only when compiling "
-        "for the Edge TPU[/dim]",
+        "Quantize a function that several operators make up, such as SiLU, as a whole, and with "
+        "it the sums of a convolution before it. The operators stay float32 between 8-bit values, "
+        "and the Edge TPU computes them at once; other hardware computes them in float32. "
+        "[dim]default: only when compiling for the Edge TPU[/dim]",
     )
 
     def check(self) -> None:
