@@ -50,7 +50,8 @@ def depthwise(m: detectors.Maker, x: str) -> str:
 
 
 def dense(m: detectors.Maker, x: str) -> str:
-    """A product of a matrix and all elements."""
+    """A product of a matrix and all elements of a small image."""
+    x = m.layer(x, 8, 8)
     rows = m.reshape(x, 1, int(np.prod(m.shape(x))))
     kernel = m.constant(m.random.normal(0, 0.1, (24, m.shape(rows)[1])))
     a = FullyConnectedAttributes()
