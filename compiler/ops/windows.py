@@ -60,9 +60,8 @@ generators for hardware that computes so use them.
 
 def ending(function: FusedFunction) -> dict[str, Any]:
     """A fused function, as the arguments of kernels."""
-    low, high = Activation.NONE.bounds
     if isinstance(function, Polynomials):
-        return {"low": low, "high": high, "function": function}
+        return {"function": function}
     low, high = function.bounds
     return {"low": low, "high": high}
 

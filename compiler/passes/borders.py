@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fitzroy.base.types import TensorType
@@ -27,12 +28,8 @@ class ChannelsLastInputs(Pass):
             perm = input_order(graph, name)
             if perm is None:
                 continue
-            for node in graph.consumers(name):
-                graph.remove(node.name)
-                graph.replace_uses(node.outputs[0], name)
             type = graph.type(name)
-            shape = tuple(type.shape[axis] for axis in perm)
-            graph.set_value(Value(name, type.with_shape(shape)))
+            _take(graph, name, type.with_shape(tuple(type.shape[axis] for axis in perm)))
         graph.prune()
         return graph
 
@@ -74,10 +71,7 @@ class ChannelsLastOutputs(Pass):
 
     def run(self, graph: Graph) -> Graph:
         """Retype such outputs; the transpositions go away."""
-        for name in graph.outputs:
-            source = _channels_last(graph, name)
-            if source is not None:
-                _give(graph, name, source)
+        _give_sources(graph, _channels_last)
         return graph
 
 
@@ -114,10 +108,7 @@ class IntegerBorders(Pass):
             type = _type_read(graph, name)
             if type is not None:
                 _take(graph, name, type)
-        for name in graph.outputs:
-            source = _integers_of(graph, name)
-            if source is not None:
-                _give(graph, name, source)
+        _give_sources(graph, _integers_of)
         return graph
 
 
@@ -133,6 +124,7 @@ def _type_read(graph: Graph, name: str) -> TensorType | None:
 
 
 def _take(graph: Graph, name: str, type: TensorType) -> None:
+    """Let an input be what its readers make of it."""
     for node in graph.consumers(name):
         graph.remove(node.name)
         graph.replace_uses(node.outputs[0], name)
@@ -148,14 +140,18 @@ def _integers_of(graph: Graph, name: str) -> str | None:
     return _given(graph, name, node)
 
 
-def _give(graph: Graph, name: str, source: str) -> None:
-    """Let an output be the value that it is made of."""
-    node = graph.producer(name)
-    assert node is not None
-    graph.remove(node.name)
-    graph.set_value(Value(name, graph.type(source)))
-    graph.retarget(source, name)
-    graph.prune()
+def _give_sources(graph: Graph, source_of_output: Callable[[Graph, str], str | None]) -> None:
+    """Let outputs be the values that they are made of, where a function gives some."""
+    for name in graph.outputs:
+        source = source_of_output(graph, name)
+        if source is None:
+            continue
+        node = graph.producer(name)
+        assert node is not None
+        graph.remove(node.name)
+        graph.set_value(Value(name, graph.type(source)))
+        graph.retarget(source, name)
+        graph.prune()
 
 
 def border_passes(graph: Graph) -> tuple[str, ...]:

@@ -188,7 +188,7 @@ class Calibrated:
             return scheme
         others = [function.rounded for function in lost if function.rounded is not None]
         functions = [function for function in self.functions if function not in lost]
-        functions += [function for function in others if function.nodes]
+        functions += others
         floats = self.floats - {node.name for function in lost for node in function.nodes}
         floats |= {node.name for function in others for node in function.nodes}
         return replace(self, floats=floats, functions=functions).scheme(recipe)

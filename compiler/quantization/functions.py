@@ -74,13 +74,15 @@ class ElementFunction:
         graph: the float32 graph that they belong to.
         nodes: the operators, in order.
         source: the value that they are a function of.
-        rounded: what takes its place if sums have to be rounded before it, for functions of sums
-            that are not: the same function of integers, or no operators.
+        of_sums: whether its arguments are sums that are not rounded.
+        rounded: the function of integers that takes the place of one of sums if these have to be
+            rounded; None if its operators are quantized then.
     """
 
     graph: Graph
     nodes: tuple[Node, ...]
     source: str
+    of_sums: bool = False
     rounded: ElementFunction | None = None
 
     def __call__(self, x: Doubles) -> Doubles:
@@ -92,11 +94,6 @@ class ElementFunction:
     def result(self) -> str:
         """The value that they give."""
         return self.nodes[-1].outputs[0]
-
-    @property
-    def of_sums(self) -> bool:
-        """Whether its arguments are sums that are not rounded."""
-        return self.rounded is not None
 
     def is_computed(self, before: Quantization, after: Quantization, unit: FunctionUnit) -> bool:
         """Whether hardware gives the right results for all arguments.
@@ -185,10 +182,10 @@ def functions_of_sums(
             del others[rounded]
             nodes = (*clamps, *rounded.nodes)
         elif len(readers) == 1 and _is_one_function(graph, readers[0], kept):
-            rounded, nodes = ElementFunction(graph, (), sums), tuple(readers)
+            nodes = tuple(readers)
         else:
             continue
-        others[ElementFunction(graph, nodes, sums, rounded)] = None
+        others[ElementFunction(graph, nodes, sums, True, rounded)] = None
     return list(others)
 
 

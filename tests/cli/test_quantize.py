@@ -138,28 +138,30 @@ def operators_of(data: bytes) -> set[str]:
     return {node.op for node in import_model(read_model(data)).nodes()}
 
 
-def test_functions_of_sums_are_not_for_conservative_programs(
-    fitzroy: Run, pictures: str, tmp_path: Path
-) -> None:
-    """There the filter is no integer that becomes a real number on the chip."""
+@pytest.fixture
+def gated(tmp_path: Path) -> str:
+    """A model with a SiLU between two layers."""
     m = detectors.Maker()
     x = m.layer(m.image, 8)
     graph = m.done(m.layer(m.binary("mul", x, m.sigmoid(x)), 4))
     (tmp_path / "silu.tflite").write_bytes(write_model(export_model(graph)))
-    given = ("compile", "silu.tflite", "--calibrate", pictures, "--json")
+    return "silu.tflite"
+
+
+def test_functions_of_sums_are_not_for_conservative_programs(
+    fitzroy: Run, gated: str, pictures: str
+) -> None:
+    """There the filter is no integer that becomes a real number on the chip."""
+    given = ("compile", gated, "--calibrate", pictures, "--json")
     free, bound = (fitzroy(*given, *more).json for more in ((), ("--conservative",)))
     assert free["operators"] == free["mapped"] == 7
     assert bound["operators"] == bound["mapped"] == 6
 
 
 def test_functions_are_looked_up_on_the_edge_tpu_only(
-    fitzroy: Run, pictures: str, tmp_path: Path
+    fitzroy: Run, gated: str, pictures: str, tmp_path: Path
 ) -> None:
-    m = detectors.Maker()
-    x = m.layer(m.image, 8)
-    graph = m.done(m.layer(m.binary("mul", x, m.sigmoid(x)), 4))
-    (tmp_path / "silu.tflite").write_bytes(write_model(export_model(graph)))
-    given = ("silu.tflite", "--calibrate", pictures, "-q")
+    given = (gated, "--calibrate", pictures, "-q")
 
     def written(verb: str, *more: str) -> bytes:
         result = fitzroy(verb, *given, *more)

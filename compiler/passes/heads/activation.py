@@ -10,16 +10,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BOX
 from fitzroy.compiler.ops.detections import DECODING, sigmoid
 from fitzroy.compiler.passes.heads.columns import Columns
+from fitzroy.compiler.quantization.rules import RULES
 
 Floats = npt.NDArray[np.float32]
-
-_SHARES = Quantization.per_tensor(1 / 256, -128)
-"""What int8 stands for after a sigmoid, in TFLite."""
 
 
 def activated(columns: Columns, boxes: str, count: int) -> str:
@@ -48,7 +46,7 @@ def activated_numbers(boxes: Floats, count: int) -> Floats:
 def _sigmoid(graph: Graph, name: str) -> str:
     type = graph.type(name)
     if type.is_quantized:
-        type = TensorType(type.shape, DType.INT8, _SHARES)
+        type = TensorType(type.shape, DType.INT8, RULES["sigmoid"].result)
     return graph.emit("sigmoid", [name], type)
 
 

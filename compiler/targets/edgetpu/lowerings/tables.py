@@ -11,7 +11,7 @@ polynomials, and belongs to the operator that gives the sums.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -59,17 +59,19 @@ class _Region:
         """Whether the element is a sum of products that nothing has rounded."""
         return not graph.type(self.source).is_eight_bit
 
-    def codes(self, graph: Graph) -> npt.NDArray[np.int64]:
-        """Unsigned stored result for each unsigned stored element of the source, int64[256]."""
-        return codes(*(Call.of(graph, node) for node in self.nodes))
 
-    def polynomials(self, graph: Graph) -> Polynomials | None:
-        """The function of sums, if the chip has polynomials that are close enough."""
-        type = graph.type(self.result)
-        calls = [Call.of(graph, node) for node in self.nodes[1:] if node.op != "quantize"]
-        assert type.quantization is not None
-        scale, zero = type.quantization.scale[0], unsigned_zero_point(type)
-        return approximated(partial(real_values, calls), scale, zero)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tabled:
+    """A region that the chip can compute at once.
+
+    Attributes:
+        region: the region.
+        function: unsigned stored result for each unsigned stored element, int64[256]; of sums, the
+            polynomials.
+    """
+
+    region: _Region
+    function: npt.NDArray[np.int64] | Polynomials
 
 
 def as_tables(graph: Graph) -> Rewritten:
@@ -79,7 +81,7 @@ def as_tables(graph: Graph) -> Rewritten:
         graph: the graph; it stays as it is, and is the result if it has no such functions, or none
             that has a table.
     """
-    return _Tables.applied(graph, [one for one in _regions(graph) if _has_table(graph, one)])
+    return _Tables.applied(graph, [*_tabled(graph, _regions(graph))])
 
 
 def with_functions_of_sums(graph: Graph) -> Graph:
@@ -87,8 +89,8 @@ def with_functions_of_sums(graph: Graph) -> Graph:
 
     What the chip computes differs from those functions by the error of polynomials.
     """
-    found = [one for one in _regions(graph) if one.of_sums(graph) and _has_table(graph, one)]
-    return _Tables.applied(graph, found).graph
+    of_sums = [region for region in _regions(graph) if region.of_sums(graph)]
+    return _Tables.applied(graph, [*_tabled(graph, of_sums)]).graph
 
 
 def _regions(graph: Graph) -> list[_Region]:
@@ -98,24 +100,46 @@ def _regions(graph: Graph) -> list[_Region]:
     return [region for region in found if region is not None]
 
 
-class _Tables(Rewriter[_Region]):
+def _tabled(graph: Graph, regions: Iterable[_Region]) -> Iterator[_Tabled]:
+    """The regions that have a table on the chip, or polynomials."""
+    for region in regions:
+        zero_out = unsigned_zero_point(graph.type(region.result))
+        if region.of_sums(graph):
+            polynomials = _polynomials(graph, region, zero_out)
+            if polynomials is not None:
+                yield _Tabled(region, polynomials)
+            continue
+        stored = codes(*(Call.of(graph, node) for node in region.nodes))
+        if has_table(stored, unsigned_zero_point(graph.type(region.source)), zero_out):
+            yield _Tabled(region, stored)
+
+
+def _polynomials(graph: Graph, region: _Region, zero_point: int) -> Polynomials | None:
+    """The function of sums, if the chip has polynomials that are close enough."""
+    calls = [Call.of(graph, node) for node in region.nodes[1:] if node.op != "quantize"]
+    q = graph.type(region.result).quantization
+    assert q is not None
+    return approximated(partial(real_values, calls), q.scale[0], zero_point)
+
+
+class _Tables(Rewriter[_Tabled]):
     """A graph whose regions become tables one by one."""
 
-    def rewrite(self, item: _Region) -> None:
+    def rewrite(self, item: _Tabled) -> None:
         """Look results up, or let the operator that gives sums end with their function."""
-        graph, type = self.graph, self.graph.type(item.result)
-        if not item.of_sums(graph):
-            stored = item.codes(graph) + type.dtype.limits[0]
+        region, type = item.region, self.graph.type(item.region.result)
+        if not isinstance(item.function, Polynomials):
+            stored = item.function + type.dtype.limits[0]
             attributes = LookupAttributes(tuple(stored.tolist()))
-            self.put_in_place(item.nodes[-1], "lookup", [item.source], attributes)
+            self.put_in_place(region.nodes[-1], "lookup", [region.source], attributes)
             return
-        sums, function = item.nodes[0], item.polynomials(graph)
-        form = filtered(graph, sums, type)
+        sums = region.nodes[0]
+        form = filtered(self.graph, sums, type)
         # Its last operator gives another type of 8 bits than the operator with the filter.
         if form is None or form.result != type:
             return
-        fused = replace(sums.attributes, activation=function)  # type: ignore[call-arg]
-        self.put_in_place(item.nodes[-1], sums.op, form.inputs, fused, origin=sums.name)
+        fused = replace(sums.attributes, activation=item.function)  # type: ignore[call-arg]
+        self.put_in_place(region.nodes[-1], sums.op, form.inputs, fused, origin=sums.name)
 
 
 def _region(graph: Graph, last: Node, order: Mapping[str, int]) -> _Region | None:
@@ -176,11 +200,3 @@ def _is_function(graph: Graph, nodes: Sequence[Node]) -> bool:
     inner = {name for node in computing for name in node.outputs} - {result}
     readers = [node for name in inner for node in graph.consumers(name)]
     return inner.isdisjoint(graph.outputs) and all(node in nodes for node in readers)
-
-
-def _has_table(graph: Graph, region: _Region) -> bool:
-    """Whether the chip has a table for the results of operators, or polynomials."""
-    if region.of_sums(graph):
-        return region.polynomials(graph) is not None
-    types = graph.type(region.source), graph.type(region.result)
-    return has_table(region.codes(graph), *map(unsigned_zero_point, types))
