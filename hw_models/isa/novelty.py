@@ -187,7 +187,7 @@ MAXIMA = Aspect(
     "maxima",
     "how maxima are taken",
     "A maximum goes through the loops of a tensor operation as a sum does, lane by lane. Published "
-    "programs take maxima in a single form: four elements a step, at most four lanes.",
+    "programs take maxima of several windows of 64 channels, and of words of up to four lanes.",
     0.0,
     Risk.MEDIUM_HIGH,
     Risk.MEDIUM_HIGH,

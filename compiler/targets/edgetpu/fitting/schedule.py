@@ -274,4 +274,5 @@ def _image(
         halo.relayed(TiledAxis.of(width, COLUMNS, [columns for _, columns in read], division)),
         channels,
         unsigned_zero_point(type),
+        compared=layer.writes in layered.compared,
     )

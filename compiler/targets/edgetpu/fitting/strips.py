@@ -417,7 +417,9 @@ def _strips(layered: Layered, segment: Segment, tensors: Mapping[str, Placed]) -
                 replace(axis, owned=owned)
                 for axis, owned in zip((whole.rows, whole.columns), needed[name], strict=True)
             )
-            local[name] = Image(name, down, across, whole.channels, whole.zero_point)
+            local[name] = Image(
+                name, down, across, whole.channels, whole.zero_point, compared=whole.compared
+            )
         if segment.arriving:
             part, whole = arrived[number], tensors[input.writes]
             assert isinstance(whole, Image)
@@ -466,6 +468,7 @@ def part_of_image(layered: Layered, name: str, region: Region) -> Image:
         TiledAxis(width, _clipped(columns, width), columns),
         channels,
         unsigned_zero_point(type),
+        compared=name in layered.compared,
     )
 
 

@@ -287,7 +287,7 @@ class _Sweep:
         )
 
     def filled(self, tile: int, way: _Way) -> Walk | None:
-        """Words of a tile that get the zero point."""
+        """Words of a tile that get the border."""
         row, column = divmod(tile, COLUMNS)
         image, extent = self.image, self.beyond(way, self.place(tile))
         if self.vertical:
@@ -378,7 +378,7 @@ class _Sweep:
             target,
             publish=self.each,
             acquire=waits,
-            word=None if fill is None else self.image.zero_point * 0x01010101,
+            word=None if fill is None else self.image.border * 0x01010101,
         )
 
 

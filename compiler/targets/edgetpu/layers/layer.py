@@ -366,6 +366,9 @@ class Layer(ABC):
     returned: ClassVar[bool] = False
     """Whether the result comes back from the host, in whole rows."""
 
+    compares: ClassVar[bool] = False
+    """Whether it takes maxima, for which the least byte lies around images, and not zero."""
+
     word_steps: ClassVar[int] = 0
     """Steps for each word of the result, estimated; 0 if it takes its time otherwise."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
+from fitzroy.compiler.targets.edgetpu.layers.layer import POINT, Layer
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 
 
@@ -33,6 +34,29 @@ class Layered:
     def type(self, name: str) -> TensorType:
         """Type of a value."""
         return self.types[name] if name in self.types else self.graph.type(name)
+
+    @cached_property
+    def compared(self) -> Set[str]:
+        """Images around which only maxima reach."""
+        compared: set[str] = set()
+        others: set[str] = set()
+        for layer in self.layers:
+            for index, name in enumerate(layer.reads):
+                if self._reaches_around(layer, index):
+                    (compared if layer.compares else others).add(name)
+        return compared - others
+
+    def _reaches_around(self, layer: Layer, index: int) -> bool:
+        """Whether windows of a layer reach over the border of an operand."""
+        shape, result = self.type(layer.reads[index]).shape, self.type(layer.writes).shape
+        windows = layer.windows(index)
+        if windows == POINT:
+            return False
+        for window, extent, results in zip(windows, shape[1:3], result[1:3], strict=True):
+            begin, end = window.needs((0, results))
+            if begin < 0 or end > extent:
+                return True
+        return False
 
     def with_layers(self, changes: Mapping[Layer, Layer]) -> Layered:
         """The same with other layers instead of some."""

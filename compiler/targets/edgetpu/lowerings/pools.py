@@ -1,21 +1,26 @@
 """Pools: means and maxima over windows.
 
-A mean sums words with the identity as matrix. A maximum compares bytes in wide memory, where
-pixels have been transposed: a lane holds a channel of four pixels, so that an address in quarters
-of a row is the number of a pixel. Windows that reach over the border have fewer elements; tensor
-operations of their own do with those.
+A mean sums words with the identity as matrix. Windows that reach over the border have fewer
+elements; tensor operations of their own do with those.
+
+A maximum compares bytes in wide memory, where pixels have been transposed: a lane holds a channel
+of four pixels, so that an address in quarters of a row is the number of a pixel. All windows have
+one size, because the least byte, which never is a maximum unless a window has nothing else, lies
+around the image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import (
     QUARTER,
@@ -37,6 +42,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalize
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     LANES,
+    LEAST,
     TILES,
     WORD,
     Image,
@@ -82,6 +88,11 @@ class Clipped(Window):
     """
 
     extent: int = 0
+
+    @classmethod
+    def of(cls, window: Window, extent: int) -> Clipped:
+        """Windows of a pool along an axis of some elements."""
+        return cls(window.kernel, window.stride, before=window.before, extent=extent)
 
     def inside(self, index: int) -> Interval:
         """The part of a window that lies inside the image."""
@@ -145,31 +156,19 @@ class _Pool(Layer):
         columns: windows along columns.
     """
 
-    rows: Clipped
-    columns: Clipped
+    rows: Window
+    columns: Window
 
     strips = True
     by_name = True
 
     def windows(self, index: int) -> Windows:
-        """The windows without padding: clipped ones are computed apart."""
+        """The windows."""
         return self.rows, self.columns
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
         """A step for every element of a window."""
         return word_cycles(area, groups, self.rows.kernel * self.columns.kernel)
-
-    def boxes(self, result: Image, tile: int) -> list[_Box]:
-        """What a tile computes, by size of windows."""
-        rows, columns = result.owned(tile)
-        return [
-            _Box(down[0], across[0], down[1], across[1])
-            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
-        ]
-
-    def boxes_of(self, result: Image) -> dict[int, list[_Box]]:
-        """Boxes of all tiles, filled up with none to equal numbers."""
-        return {tile: self.boxes(result, tile) for tile in range(TILES) if result.active(tile)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,6 +179,8 @@ class AveragePool(_Pool):
         stages: constants of the output stage by number of elements.
     """
 
+    rows: Clipped
+    columns: Clipped
     stages: Mapping[int, OutputStage]
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
@@ -188,13 +189,20 @@ class AveragePool(_Pool):
 
     def emit(self, context: Context) -> None:
         """A tensor operation for every size of windows."""
-        builder = context.builder
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        boxes = self.boxes_of(result)
-        builder.on_pieces(
+        boxes = {tile: self._boxes(result, tile) for tile in range(TILES) if result.active(tile)}
+        context.builder.on_pieces(
             boxes,
             lambda tile, box: self._operation(source, result, tile, box, context.identity),
         )
+
+    def _boxes(self, result: Image, tile: int) -> list[_Box]:
+        """What a tile computes, by size of windows."""
+        rows, columns = result.owned(tile)
+        return [
+            _Box(down[0], across[0], down[1], across[1])
+            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
+        ]
 
     def _operation(
         self, source: Image, result: Image, tile: int, box: _Box, identity: int
@@ -225,96 +233,90 @@ class MaxPool(_Pool):
 
     stage: OutputStage
 
+    compares = True
+
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """The pixels of a window of rows, in fours, or as many as there is room for."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
-        return max(_rows(source, rows) for rows, _ in self._strips(source, result))
+        return self._staged(source, result)
 
-    def _strips(self, source: Image, result: Image) -> list[tuple[int, int]]:
-        """Rows of the window of a strip, and rows of the result, from the top of each tile."""
-        height = max(result.area(tile)[0] for tile in range(TILES))
+    def _staged(self, source: Image, result: Image) -> int:
+        """Rows of wide memory for the pixels of a strip."""
+        height, rows = _height(result), self._strip(source, result)
+        return _rows(source, (min(rows, height) - 1) * self.rows.stride + self.rows.kernel)
+
+    def _strip(self, source: Image, result: Image) -> int:
+        """Rows of the result in a strip."""
         stride, kernel = self.rows.stride, self.rows.kernel
         most = _MOST_ROWS * WORD // source.columns.most
-        rows = max(1, min(height, (most - kernel) // stride + 1))
-        return [
-            ((min(rows, height - first) - 1) * stride + kernel, first)
-            for first in range(0, height, rows)
-        ]
+        return max(1, min(_height(result), (most - kernel) // stride + 1))
 
     def emit(self, context: Context) -> None:
-        """For every strip and 64 channels: transposed pixels, then a maximum per kind of window."""
+        """For every strip and 64 channels: transposed pixels, then their maxima."""
         builder = context.builder
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        strips = self._strips(source, result)
-        first = builder.staging - max(_rows(source, rows) for rows, _ in strips)
-        height = max(result.area(tile)[0] for tile in range(TILES))
-        bounds = [start for _, start in strips] + [height]
+        first = builder.staging - self._staged(source, result)
+        height, rows = _height(result), self._strip(source, result)
         builder.on_tiles(lambda tile: _gap(source, tile))
-        for (_, start), end in zip(strips, bounds[1:], strict=True):
-            boxes = {
-                tile: self._inside(result, tile, start, end)
+        if source.border != LEAST:
+            _surround(builder, source, LEAST)
+        for start in range(0, height, rows):
+            strips = {
+                tile: (min(top + start, bottom), min(top + start + rows, bottom))
                 for tile in range(TILES)
                 if result.active(tile)
+                for top, bottom in [result.owned(tile)[0]]
             }
-            boxes = {tile: mine for tile, mine in boxes.items() if mine}
+            strips = {tile: strip for tile, strip in strips.items() if strip[0] < strip[1]}
             for channel in range(0, source.depth, LANES):
                 words = min(LANES, source.depth - channel) // WORD
-                self._block(context, boxes, range(channel, channel + WORD * words, WORD), first)
+                self._block(context, strips, range(channel, channel + WORD * words, WORD), first)
+        if source.border != LEAST:
+            # Others reach around the image, too.
+            _surround(builder, source, source.border)
 
     def _block(
-        self, context: Context, boxes: Mapping[int, list[_Box]], channels: range, first: int
+        self, context: Context, strips: Mapping[int, Interval], channels: range, first: int
     ) -> None:
-        """Maxima of up to 64 channels."""
+        """Maxima of up to 64 channels in some rows of each tile."""
         builder = context.builder
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        spans = {tile: _span(mine, self.rows.stride) for tile, mine in boxes.items()}
         builder.room(_MOST_OPERATION_BUNDLES)
         builder.barrier()
         builder.on_tiles(
-            lambda tile: _transposed(source, tile, spans[tile], channels, first), boxes
+            lambda tile: _transposed(source, tile, self.rows.needs(strips[tile]), channels, first),
+            strips,
         )
         builder.barrier()
-        builder.on_pieces(
-            boxes,
-            lambda tile, box: self._operation(
-                source, result, tile, box, spans[tile], channels, first
-            ),
+        builder.on_tiles(
+            lambda tile: self._operation(source, result, tile, strips[tile], channels, first),
+            strips,
         )
-
-    def _inside(self, result: Image, tile: int, start: int, end: int) -> list[_Box]:
-        """Boxes of some rows of what a tile owns."""
-        (top, bottom), columns = result.owned(tile)
-        rows = (min(top + start, bottom), min(top + end, bottom))
-        return [
-            _Box(down[0], across[0], down[1], across[1])
-            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
-        ]
 
     def _operation(
         self,
         source: Image,
         result: Image,
         tile: int,
-        box: _Box,
-        span: Interval,
+        strip: Interval,
         channels: range,
         first: int,
     ) -> TensorOp:
-        height, width = box.kernel
-        down, across = box.counts
-        row = source.columns.most
+        columns, row = result.owned(tile)[1], source.columns.most
         (_, _), (left, _) = source.window(tile)
-        begin = QUARTER * first + (box.down[0] - span[0]) * row + box.across[0] - left
-        stride = self.columns.stride
-        taps = [Axis("kx", width, factor=1), Axis("ky", height, factor=row)]
+        begin = QUARTER * first + self.columns.needs(columns)[0] - left
+        taps = [
+            Axis("kx", self.columns.kernel, factor=1),
+            Axis("ky", self.rows.kernel, factor=row),
+        ]
         places = [
-            Axis("x", across, 0, result.depth, stride),
-            Axis("y", down, 0, result.pitch, self.rows.stride * row),
+            Axis("x", columns[1] - columns[0], 0, result.depth, self.columns.stride),
+            Axis("y", strip[1] - strip[0], 0, result.pitch, self.rows.stride * row),
         ]
         nest = Nest.of([*taps, *places], taps)
-        place = result.address(tile, box.rows[0], box.columns[0], channels.start)
+        place = result.address(tile, strip[0], columns[0], channels.start)
         written = nest.written(place, [("lane", len(channels), WORD)])
         return TensorOp(
             op=Opcode.MAX,
@@ -342,10 +344,37 @@ def _rows(source: Image, rows: int) -> int:
     return -(-rows * source.columns.most // WORD)
 
 
-def _span(boxes: list[_Box], stride: int) -> Interval:
-    """The rows that some boxes read, from the first to the last."""
-    ends = (box.down[1] + (box.counts[0] - 1) * stride for box in boxes)
-    return min(box.down[0] for box in boxes), max(ends)
+def _height(image: Image) -> int:
+    """Rows that a tile owns, at most."""
+    return max(image.area(tile)[0] for tile in range(TILES))
+
+
+def _surround(builder: Builder, source: Image, value: int) -> None:
+    """Put a byte around an image, as far as windows reach there."""
+    for side in range(4):
+        builder.on_tiles(partial(_beyond, source, side, value))
+
+
+def _beyond(source: Image, side: int, value: int, tile: int) -> Mesh | None:
+    """Write what a tile's window has above, below, before or after the image."""
+    (top, bottom), (left, right) = source.window(tile)
+    height, width = source.rows.extent, source.columns.extent
+    rows, columns = (
+        ((top, min(bottom, 0)), (left, right)),
+        ((max(top, height), bottom), (left, right)),
+        ((top, bottom), (left, min(right, 0))),
+        ((top, bottom), (max(left, width), right)),
+    )[side]
+    if rows[0] >= rows[1] or columns[0] >= columns[1]:
+        return None
+    return fill(
+        walk(
+            source.address(tile, rows[0], columns[0]) // WORD,
+            word=((columns[1] - columns[0]) * source.depth // WORD, 1),
+            line=(rows[1] - rows[0], source.pitch // WORD),
+        ),
+        value * 0x01010101,
+    )
 
 
 def _gap(source: Image, tile: int) -> Mesh | None:
@@ -400,8 +429,7 @@ def _transposed(
 # --- rules ---------------------------------------------------------------------------------------
 
 
-def _windows(legalizer: Legalizer, call: Call, source: str) -> tuple[Clipped, Clipped]:
-    height, width, _ = image_shape(legalizer, source)
+def _windows(legalizer: Legalizer, call: Call) -> tuple[Window, Window]:
     above, left = legalizer.padding_of(call.node.inputs[0] or "")
     attributes, padded = call.attributes(PoolAttributes), call.type().shape
     (kernel_y, kernel_x), (stride_y, stride_x) = attributes.kernel, attributes.stride
@@ -409,15 +437,16 @@ def _windows(legalizer: Legalizer, call: Call, source: str) -> tuple[Clipped, Cl
         attributes.padding, (padded[1], padded[2]), attributes.kernel, attributes.stride, (1, 1)
     )
     return (
-        Clipped(kernel_y, stride_y, before=pads[0] + above, extent=height),
-        Clipped(kernel_x, stride_x, before=pads[2] + left, extent=width),
+        Window(kernel_y, stride_y, before=pads[0] + above),
+        Window(kernel_x, stride_x, before=pads[2] + left),
     )
 
 
 def average_pool(legalizer: Legalizer, call: Call) -> None:
     """Add the layer of an average pool."""
     source = as_image(legalizer, call.node.inputs[0] or "")
-    rows, columns = _windows(legalizer, call, source)
+    extents = image_shape(legalizer, source)
+    rows, columns = map(Clipped.of, _windows(legalizer, call), extents)
     _, height, width, _ = call.result.type.shape
     bounds = call.attributes(PoolAttributes).activation.bounds
     sizes = {
@@ -447,20 +476,21 @@ def average_pool(legalizer: Legalizer, call: Call) -> None:
     )
 
 
-def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> None:
+def _check_pixels(name: str, rows: Window, columns: Window, extent: int, width: int) -> None:
     """Refuse maxima of windows that wide memory cannot hold a row of.
 
     Args:
         name: name of the pool.
         rows: windows along rows.
         columns: windows along columns.
+        extent: columns of the image.
         width: columns of the result.
 
     Raises:
         UnsupportedError: it cannot.
     """
     needs = tuple(map(columns.needs, split(width, COLUMNS)))
-    pixels = rows.kernel * round_up(TiledAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
+    pixels = rows.kernel * round_up(TiledAxis.of(extent, COLUMNS, [needs]).most, WORD)
     if pixels > _MOST_WINDOW_ROWS * WORD:
         raise UnsupportedError(
             f"{name!r} needs {pixels} pixels of a tile at a time: {_MOST_WINDOW_ROWS * WORD} fit "
@@ -472,9 +502,10 @@ def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> Non
 @legalizes("max_pool_2d")
 def _max_pool(legalizer: Legalizer, call: Call) -> None:
     source, result = as_image(legalizer, call.node.inputs[0] or ""), call.node.outputs[0]
-    rows, columns = _windows(legalizer, call, source)
+    rows, columns = _windows(legalizer, call)
     before, after = legalizer.type(source), call.result.type
-    _check_pixels(call.node.name, rows, columns, after.shape[2])
+    extent = image_shape(legalizer, source)[1]
+    _check_pixels(call.node.name, rows, columns, extent, after.shape[2])
     bounds = call.attributes(PoolAttributes).activation.bounds
     pooled = result
     if not keeps_bytes(before, after):

@@ -215,6 +215,10 @@ class Cover:
         return self.dims[0][0] * self.dims[1][0] * self.dims[2][0]
 
 
+LEAST = 0
+"""The least byte as it is stored, unsigned."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Image:
     """A tensor of rows, columns and channels in narrow memory.
@@ -226,6 +230,7 @@ class Image:
         channels: channels.
         zero_point: stored value of zero, unsigned.
         base: byte address of the window's first element, on every tile; -1 before it has one.
+        compared: whether only maxima reach around it.
     """
 
     name: str
@@ -234,6 +239,7 @@ class Image:
     channels: int
     zero_point: int
     base: int = -1
+    compared: bool = False
 
     @classmethod
     def of(
@@ -260,6 +266,11 @@ class Image:
             channels,
             zero_point,
         )
+
+    @property
+    def border(self) -> int:
+        """Stored value of what lies around it, unsigned: zero, or the least byte for maxima."""
+        return LEAST if self.compared else self.zero_point
 
     @property
     def depth(self) -> int:
