@@ -60,15 +60,14 @@ def narrow_bytes(rows: Sequence[Row]) -> int:
     return WORD * sum(map(len, rows))
 
 
-STORED = once(TileFlag.NARROW_TO_WIDE, WHOLE, 1)
-"""What an operation waits for that reads matrices of its phase, which no other rows precede."""
-
-
 def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) -> None:
     """Put rows of wide memory on every tile, without parameters: meshes fill words with them.
 
+    A phase begins after it, as in published programs: their operations on matrices of this kind
+    wait for nothing.
+
     Args:
-        builder: the program; what reads the rows waits for them (`STORED`), or a barrier follows.
+        builder: the program.
         rows: the rows, all with the same number of lanes.
         first: where the first goes.
         scratch: byte address of `narrow_bytes` in narrow memory.
@@ -89,6 +88,7 @@ def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) ->
             tiles=EVERY,
         )
     )
+    builder.barrier()
 
 
 def storing(rows: Sequence[Row]) -> float:
@@ -180,7 +180,6 @@ class Pointwise(Layer):
         row = builder.staging - len(self.rows) if self.rows else context.identity
         if self.rows:
             matrices(builder, self.rows, row, context.scratch)
-        stored = [STORED] if self.rows else []
         source, result = context.tensors[self.reads[0]], context.tensors[self.writes]
         halves = Axis("half", 2, 2, 0, QUARTER)
         taps = [halves if self.wide_factors else Axis("matrix", max(1, len(self.rows)))]
@@ -197,7 +196,6 @@ class Pointwise(Layer):
                 taps,
                 places,
                 self.stage,
-                acquire=stored,
                 c16=self.wide_factors,
             )
 

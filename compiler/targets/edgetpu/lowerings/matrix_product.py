@@ -236,7 +236,6 @@ def fill_up(context: Context, second: Second, tiles: list[int], copies: int) -> 
         row = builder.staging - 1
         end = context.scratch + copies * second.nbytes
         matrices(builder, [kept(second.rest)], row, end)
-        builder.barrier()
         last = context.scratch + depth - WORD
         stage = OutputStage(scale=1.0, a_zero_point=zero, output_zero_point=zero)
         pixel = Axis("pixel", second.pixels, depth, depth)

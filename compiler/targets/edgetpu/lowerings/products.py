@@ -203,7 +203,6 @@ class Product(Layer):
         one, other, result = (context.tensors[name] for name in (*self.reads, self.writes))
         spread = builder.staging - 1
         matrices(builder, [_SPREAD], spread, context.scratch)
-        builder.barrier()
         first = spread - 2 * self._strip(result).slot
         base = context.scratch + WORD * len(_SPREAD)
         for index, (begin, rows) in enumerate(self._strips(result)):

@@ -22,7 +22,6 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, word_cycles
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
-    STORED,
     Row,
     diagonal,
     matrices,
@@ -150,7 +149,6 @@ class Sum(Layer):
                 taps,
                 over(a, out),
                 self.stage,
-                acquire=[STORED],
                 c16=self._halves,
             )
 
@@ -215,7 +213,7 @@ class Channels(Layer):
             _, *places = over(before, after)
             repeated = Axis("word", words, 0, WORD)
             places = [repeated, *places]
-            return moves(before.base, after.base, row, [], places, acquire=[STORED])
+            return moves(before.base, after.base, row, [], places)
 
         builder.on_tiles(make)
 

@@ -270,7 +270,6 @@ class Assembly(Layer):
         places[_SAME] = context.identity
         if rows:
             matrices(builder, rows, first, context.scratch)
-            builder.barrier()
         if self.fill is not None:
             _fill(builder, result, self.sections[0], self.fill)
             if self.sections[0].channels != result.channels:

@@ -34,7 +34,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     round_up,
 )
 from fitzroy.hw_models.isa.counters import signed16
-from fitzroy.hw_models.isa.fields import TileFlag
+from fitzroy.hw_models.isa.fields import Side, TileFlag
 
 Loops = list[tuple[int, int]]
 """Count and stride of loops, innermost first."""
@@ -230,7 +230,7 @@ class _Taking:
         """Take a message through two slots."""
         # All rows but the last one are whole.
         taken = max(self.passed, self.words - LANES)
-        credit = Condition("row", TileFlag.WIDE_TO_NARROW, signed16(taken), LANES)
+        credit = Condition("row", TileFlag.WIDE_TO_NARROW, signed16(taken), LANES, Side.WRITE)
         rows = walk(self.slots, row=(message.rows, 0), turn=("row", 1))
         self._take(message, rows, "row", credit)
         self.counted += message.rows
