@@ -41,6 +41,7 @@ from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
 from fitzroy.compiler.quantization.comparison import compare, stored_input
+from fitzroy.compiler.quantization.functions import FunctionUnit
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
@@ -78,14 +79,19 @@ def exported(architecture: Architecture, size: int, path: Path) -> None:
     architecture.export(size, pictures, path)
 
 
+def of_architecture(architecture: Architecture, size: int) -> Graph:
+    """The float32 model of an architecture, as it is read from ONNX."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{architecture.name}.onnx"
+        exported(architecture, size, path)
+        return fitzroy.load(path)
+
+
 def measure(
     architecture: Architecture, size: int
 ) -> tuple[Json, Graph, Source, EdgeTpuCompilation]:
     """Everything about a model but its simulation: its row, the float32 and the compiled model."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{architecture.name}.onnx"
-        exported(architecture, size, path)
-        graph = fitzroy.load(path)
+    graph = of_architecture(architecture, size)
     (name,) = graph.inputs
     calibrating, judged = (
         samples_of(graph, count, seed)[1] for count, seed in ((_CALIBRATING, 1), (_JUDGING, 2))
@@ -143,20 +149,31 @@ def listed(graph: Graph, *, cutting: bool) -> Json:
         graph: the float32 model.
         cutting: whether to find out what more chips gain.
     """
-    options = HeadOptions(True)
     try:
-        listing = with_detections(graph, options)
+        source = listing_of(graph)
     except FitzroyError as error:
         return {"unlisted": str(error).splitlines()[0]}
+    compiled = compile_edgetpu(source)
+    return {"listed": figures(compiled) | (several(source, compiled) if cutting else {})}
+
+
+def listing_of(graph: Graph, unit: FunctionUnit = FUNCTIONS) -> Source:
+    """A quantized model that lists objects.
+
+    Args:
+        graph: the float32 model.
+        unit: what computes functions of several operators.
+
+    Raises:
+        UnsupportedError: its head is not known.
+    """
+    options = HeadOptions(True)
+    listing = with_detections(graph, options)
     (name,) = listing.inputs
     samples, bounds = samples_of(listing, _CALIBRATING, 1)[1], limits(listing, options)
     known = {name: (0.0, 1.0)}
-    quantized = quantize_model(
-        listing, samples, _OPTIONS, known=known, limits=bounds, unit=FUNCTIONS
-    )
-    source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
-    compiled = compile_edgetpu(source)
-    return {"listed": figures(compiled) | (several(source, compiled) if cutting else {})}
+    quantized = quantize_model(listing, samples, _OPTIONS, known=known, limits=bounds, unit=unit)
+    return Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
 
 
 def several(source: Source, compiled: EdgeTpuCompilation) -> Json:

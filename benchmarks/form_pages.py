@@ -34,7 +34,7 @@ def instruction_forms(results: Json) -> str:
     )
     text += _risks(rows) + _reasons(rows)
     for models, title, mode in rows:
-        if models == "random" and title != "default":
+        if models != "corpus" and title != "default":
             continue
         text += f"\n### Forms that are not published, {models} models, {title} mode\n\n"
         listed = mode["novel"][: len(mode["novel"]) if models == "corpus" else _LISTED]
@@ -45,7 +45,7 @@ def instruction_forms(results: Json) -> str:
 
 
 _LISTED = 40
-"""Forms of random models on the page."""
+"""Forms of models that are not of the corpus on the page."""
 
 
 def _risks(rows: Sequence[tuple[str, str, Json]]) -> str:

@@ -1,9 +1,9 @@
 """Forms of instructions: those of published programs, and those of the code generator.
 
 `collected` gives the table of `fitzroy.hw_models.isa.forms`; ``python -m benchmarks.forms`` writes
-it. `measure` compiles every quantized source model of the corpus, and random ones, once as fast as
-possible and once with forms of published programs only where possible, and says what is not
-published, and what is at stake.
+it. `measure` compiles every quantized source model of the corpus, some detectors of
+`benchmarks.detectors`, and random models, once as fast as possible and once with forms of published
+programs only where possible, and says what is not published, and what is at stake.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from typing import Any
 from tests.compiler.edgetpu_models import random_model
 from tests.support import corpus_path
 
+from benchmarks.architectures import architectures
+from benchmarks.detectors import listing_of, of_architecture
 from benchmarks.edgetpu_compiler import name_of, quantized
 from benchmarks.support import ROOT, corpus_sources, write_results
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.quantization.functions import ANY_TABLE
+from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
@@ -42,11 +46,17 @@ BESIDE = ("study/models", "study/timing")
 MODES = {"default": Options(), "conservative": Options(conservative=True)}
 """Options of the code generator by the name of the mode."""
 
+DETECTORS = ("yolov8n", "yolo26n", "ssdlite-mobilenet-v2")
+"""Architectures that list objects."""
+
+_PIXELS = 320
+"""Rows and columns of their pictures."""
+
 RANDOM = 500
 """Random models: those of the seeds from 0 on."""
 
 _LISTED = 100
-"""Forms of random models that are listed, the most frequent ones."""
+"""Forms of models that are not of the corpus that are listed, the most frequent ones."""
 
 
 # --- published programs --------------------------------------------------------------------------
@@ -140,6 +150,7 @@ def sources(count: int) -> Mapping[str, Callable[[Options], Iterator[Packages]]]
     paths = [path for path in corpus_sources() if quantized(path)]
     return {
         "corpus": lambda options: ((name_of(path), compiled(path, options)) for path in paths),
+        "detectors": _detectors,
         "random": lambda options: (
             (f"random-{seed}", _linked(random_model(seed), options)) for seed in range(count)
         ),
@@ -148,6 +159,15 @@ def sources(count: int) -> Mapping[str, Callable[[Options], Iterator[Packages]]]
 
 Packages = tuple[str, Sequence[PackageFile]]
 """Name of a model, and its packages."""
+
+
+def _detectors(options: Options) -> Iterator[Packages]:
+    """Detectors, quantized as `fitzroy compile` does in a mode."""
+    unit = ANY_TABLE if options.conservative else FUNCTIONS
+    for architecture in architectures():
+        if architecture.name in DETECTORS:
+            source = listing_of(of_architecture(architecture, _PIXELS), unit)
+            yield architecture.name, _linked(source.graph, options)
 
 
 def surveyed(models: Iterable[Packages]) -> Mode:
@@ -188,7 +208,7 @@ def measure(
         for title, options in modes.items():
             progress(f"forms of instructions, {name} models, {title} mode")
             mode = surveyed(models(options))
-            found[name][title] = _figures(mode, _LISTED if name == "random" else len(mode.novel))
+            found[name][title] = _figures(mode, len(mode.novel) if name == "corpus" else _LISTED)
             faults += [
                 f"forms: nothing explains {use.novelty.form}"
                 for use in mode.novel
