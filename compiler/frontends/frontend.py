@@ -28,12 +28,15 @@ class Reading:
             has no dimensions.
         keep_layout: whether images keep the file's order of dimensions, where it has channels
             before rows and columns; otherwise inputs that convolutions read get channels last.
+        before_choice: whether a detector that chooses boxes with non-maximum suppression is read up
+            to that: what the choice reads becomes the outputs, in place of what it gives.
     """
 
     subgraph: int = 0
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     values: Mapping[str, Given] = field(default_factory=dict)
     keep_layout: bool = False
+    before_choice: bool = False
 
 
 PLAINLY = Reading()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.cli.support import Run
 from tests.compiler.onnx.models import Port, expected, helper, model
+from tests.compiler.onnx.test_choice import compressed
 from tests.compiler.onnx.test_layout import network
 from tests.support import need
 
@@ -150,3 +151,24 @@ def test_inputs_that_are_fixed(fitzroy: Run, tmp_path: Path) -> None:
 def test_graph_may_be_loaded_with_its_own_layout(onnx_model: Path) -> None:
     assert api.load(onnx_model).type("x").shape == (2, 8, 8, 3)
     assert api.load(onnx_model, Reading(keep_layout=True)).type("x").shape == (2, 3, 8, 8)
+
+
+def test_a_choice_of_boxes_is_left_out_and_told(fitzroy: Run, tmp_path: Path) -> None:
+    """By every command that lists objects; others refuse the model and say how to list them."""
+    (tmp_path / "chooses.onnx").write_bytes(compressed())
+    pictures = np.random.default_rng(1).random((4, 3, 64, 64)).astype(np.float32)
+    np.save(tmp_path / "x.npy", pictures)
+    np.save(tmp_path / "one.npy", pictures[:1])
+    files = ("--input", "one.npy", "--output", "y.npy")
+    result = fitzroy("run", "chooses.onnx", "--detections", *files)
+    assert result.code == 0, result.err
+    assert np.count_nonzero(np.load(tmp_path / "y.npy")[:, 4]) > 2
+    samples = ("--calibrate", "x.npy", "--effort", "fast", "--detections")
+    for words in (("quantize",), ("compile",)):
+        result = fitzroy(*words, "chooses.onnx", *samples, "-o", "made.tflite")
+        assert result.code == 0, result.err
+        assert "warning: the model chooses boxes itself" in result.err
+        assert "--overlap 0.4" in result.err
+    result = fitzroy("convert", "chooses.onnx")
+    assert result.code == 4
+    assert "use --detections" in result.err

@@ -18,6 +18,7 @@ from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.ops.opaque import OpaqueAttributes
+from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
@@ -105,6 +106,22 @@ def test_a_choice_of_the_model_is_left_out() -> None:
     assert 2 < len(sure) <= np.count_nonzero(rows[:, 4])
     for row, item in zip(rows, sure, strict=False):
         np.testing.assert_allclose(row[:5], item[:5], rtol=1e-4, atol=1e-4)
+
+
+def test_an_unknown_choice_of_the_model_is_told() -> None:
+    """RT-DETR ranks the scores of all boxes and classes in one row."""
+    m = detectors.Maker()
+    boxes = detectors.from_distances(m, m.rows([4]))
+    scores = m.sigmoid(m.rows([detectors.CLASSES]))
+    best, places = m.top(m.reshape(scores, 1, detectors.ROWS * detectors.CLASSES), 16)
+    rows = m.reshape(places, 16)
+    near = m.emit(
+        "gather", [m.reshape(boxes, detectors.ROWS, 4), rows], (16, 4), GatherAttributes(0)
+    )
+    kind = m.reshape(m.emit("cast", [places], (1, 16)), 1, 16, 1)
+    graph = m.done(m.join([m.reshape(near, 1, 16, 4), m.reshape(best, 1, 16, 1), kind], 2))
+    with pytest.raises(UnsupportedError, match="chooses the best boxes itself, in no known way"):
+        listed(graph)
 
 
 def test_codings() -> None:

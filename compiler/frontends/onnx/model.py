@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
+from fitzroy.compiler.frontends.onnx.choice import CHOOSERS, choice_left_out, chooses_boxes
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
 from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
-from fitzroy.compiler.frontends.onnx.order import DEEPEST, needed, nodes_of, runnable
+from fitzroy.compiler.frontends.onnx.order import DEEPEST, needed, runnable
 from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
@@ -145,8 +146,10 @@ class Scope:
                 scope.define(info.name, tensor)
             importer.nodes(body.node, scope, names)
             importer.demand_imported(before, "a branch")
-            found = [scope.find(name) for name in names]
-            return [tensor for tensor in found if tensor is not None]
+            found = [tensor for tensor in map(scope.find, names) if tensor is not None]
+            if len(found) < len(names):
+                raise Refusal("onnx-run-time-parameter", "boxes are chosen inside a branch")
+            return found
 
         return results
 
@@ -163,6 +166,9 @@ class _Importer:
         self.count = 0
         # By identity, with what has it, so that nothing else gets it.
         self.bodies: dict[int, tuple[GraphProto, dict[str, Tensor | None]]] = {}
+        # What a choice of boxes that is left out reads, by name.
+        self.chosen_from: dict[str, Tensor] = {}
+        self.leaves_out = CHOOSERS if how.before_choice and chooses_boxes(model.graph) else ()
         self.arrays: dict[int, tuple[TensorProto, Array]] = {}
 
     def graph(self) -> Graph:
@@ -170,15 +176,13 @@ class _Importer:
         scope = Scope(self, self.opsets)
         self.constants(proto, scope)
         self.inputs(proto, scope)
-        outputs = [info.name for info in proto.output]
-        self.nodes(proto.node, scope, outputs)
+        self.nodes(proto.node, scope, [info.name for info in proto.output])
         found: list[tuple[str, str]] = []
-        for info in proto.output if not self.rejects else ():
+        for name, tensor, code in self.outputs(proto, scope) if not self.rejects else ():
             try:
-                code = info.type.tensor_type.elem_type
-                found.append((info.name, self.output(info.name, scope.find(info.name), code)))
+                found.append((name, self.output(name, tensor, code)))
             except Refusal as refusal:
-                self.reject(refusal, f"output {info.name!r}")
+                self.reject(refusal, f"output {name!r}")
         if self.rejects:
             raise UnsupportedError(
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
@@ -186,6 +190,8 @@ class _Importer:
                 where=self.path,
                 hint=_remedy(proto),
             )
+        if self.chosen_from:
+            self.result.remarks.append(choice_left_out(proto, scope.constant))
         self.name_outputs(found)
         self.result.prune()
         return self.result
@@ -249,9 +255,19 @@ class _Importer:
             tensor = build.unary("cast", tensor, dtype=graph_type(dtype))
         scope.define(info.name, tensor)
 
-    def output(self, name: str, tensor: Tensor | None, code: int) -> str:
+    def outputs(self, proto: GraphProto, scope: Scope) -> Iterator[tuple[str, Tensor, int]]:
+        """Name, value and ONNX's type of outputs; of those that are chosen, what they are of."""
+        found = {info.name: scope.find(info.name) for info in proto.output}
+        for info in proto.output:
+            tensor = found[info.name]
+            if tensor is not None:
+                yield info.name, tensor, info.type.tensor_type.elem_type
+        for name, tensor in self.chosen_from.items():
+            if name not in found:
+                yield name, tensor, 0
+
+    def output(self, name: str, tensor: Tensor, code: int) -> str:
         """The graph's value of an output, in ONNX's order and type, under a name of its own."""
-        assert tensor is not None
         build, graph = self.build, self.result
         if name in graph.inputs:
             return name
@@ -299,15 +315,26 @@ class _Importer:
             node = nodes[number]
             names = ["" if name in scope.absent else name for name in node.input]
             operands = [scope.find(name) if name else None for name in names]
-            if any(t is None and name for t, name in zip(operands, names, strict=True)):
-                # An operand was refused, which has been said.
+            lacking = any(t is None and name for t, name in zip(operands, names, strict=True))
+            varying = any(t is not None and t.data is None for t in operands)
+            if lacking or (node.op_type in self.leaves_out and varying):
+                # An operand was refused, which has been said, or belongs to a choice.
                 self.define(node, scope, [None] * len(node.output))
+                self.note_choice(names, operands)
                 continue
             try:
                 self.define(node, scope, self.results(node, scope, operands, number))
             except Refusal as refusal:
                 self.reject(refusal, _place(number, node))
                 self.define(node, scope, [None] * len(node.output))
+
+    def note_choice(self, names: Sequence[str], operands: Sequence[Tensor | None]) -> None:
+        """Note what a choice that is left out reads."""
+        if not self.leaves_out:
+            return
+        for name, tensor in zip(names, operands, strict=True):
+            if tensor is not None and tensor.data is None:
+                self.chosen_from[name] = tensor
 
     def demand_room(self) -> None:
         """Count an operator, or a body, and refuse models that become too many.
@@ -443,12 +470,12 @@ class _Importer:
 
 def _remedy(proto: GraphProto) -> str:
     """What to do about a model with operators that cannot be imported; empty if nobody knows."""
-    if all(node.op_type != "NonMaxSuppression" for node in nodes_of(proto)):
+    if not chooses_boxes(proto):
         return ""
     return (
-        "the model selects boxes itself: export it without NonMaxSuppression, as Ultralytics does "
-        "with nms=False, and of torchvision's detectors only the backbone and the head, as in "
-        "docs/detections.md, and use --detections"
+        "the model selects boxes itself: use --detections, which leaves that out, or export it "
+        "without NonMaxSuppression, as Ultralytics does with nms=False, and of torchvision's "
+        "detectors only the backbone and the head, as in docs/detections.md"
     )
 
 

@@ -19,6 +19,7 @@ from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.activation import activated
 from fitzroy.compiler.passes.heads.anchors import YOLOS
 from fitzroy.compiler.passes.heads.apart import anchored_head, grids, peaks_head
+from fitzroy.compiler.passes.heads.best_scores import is_chosen, rows_with_scores
 from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
@@ -42,6 +43,9 @@ _PARTS = 4.0
 
 _LEAST_ROWS = 16
 """Fewer boxes are no detector's."""
+
+_NO_SCORE = "the fifth column is no score: no sigmoid computes it"
+_UNKNOWN_CHOICE = "the model chooses the best boxes itself, in no known way"
 
 _NEAR = 1.0
 """How far 8 bits may put a place from where it belongs, in cells."""
@@ -78,6 +82,9 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
             return _Outputs(columns, name, size).head()
         except _NoHeadError as error:
             rejects.append(_reject(graph, name, str(error)))
+    rows = rows_with_scores(columns)
+    if rows is not None:
+        return _of_best(columns, rows, size)
     found = peaks_head(columns, size) or keypoints_head(columns, size)
     if found is not None:
         return found
@@ -147,6 +154,15 @@ def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
             rejects = [_reject(columns.graph, name, str(error)) for name in columns.graph.outputs]
             raise _unrecognised(columns.graph, rejects) from None
         return anchored_head(columns, pair, size, None)
+
+
+def _of_best(columns: Columns, rows: str, size: tuple[int, int]) -> Head:
+    """The head of a model that gives the best score of each box."""
+    try:
+        return _Outputs(columns, rows, size, apart=True).of_rows(rows)
+    except _NoHeadError as error:
+        rejects = [_reject(columns.graph, name, str(error)) for name in columns.graph.outputs]
+        raise _unrecognised(columns.graph, rejects) from None
 
 
 class _NoHeadError(Exception):
@@ -254,20 +270,20 @@ class _Outputs:
         """
         chosen = self._before_choice()
         if chosen is not None:
-            return self._of_rows(chosen, once=True)
+            return self.of_rows(chosen, once=True)
         _, first, second = self.graph.type(self.name).shape
         turned = self.columns.transposed(self.name, (0, 2, 1))
         # Mostly there are more boxes than columns.
         likely, other = (turned, self.name) if first <= second else (self.name, turned)
         try:
-            return self._of_rows(likely)
+            return self.of_rows(likely)
         except _NoHeadError as error:
             try:
-                return self._of_rows(other)
+                return self.of_rows(other)
             except _NoHeadError:
                 raise error from None
 
-    def _of_rows(self, rows: str, *, once: bool = False) -> Head:
+    def of_rows(self, rows: str, *, once: bool = False) -> Head:
         """The head whose rows [1,n,c] are decoded boxes, scores and what is beside them.
 
         Args:
@@ -290,7 +306,8 @@ class _Outputs:
             if part.begin >= first and self._is_scored(part)
         ]
         if not scored or scored[0].begin != first:
-            raise _NoHeadError("the fifth column is no score: no sigmoid computes it")
+            chosen = is_chosen(graph, rows)
+            raise _NoHeadError(_UNKNOWN_CHOICE if chosen else _NO_SCORE)
         joint = scored[:1]
         for part in scored[1:]:
             joint += [part] if part.begin == joint[-1].end else []

@@ -126,7 +126,8 @@ def compile_model(
     heads.check()
     for name in models:
         check_model(name)
-    request = Request(models, results, chip, choice.how)
+    how = replace(choice.how, before_choice=heads.detections)
+    request = Request(models, results, chip, how)
     if results.format is Format.MODULE:
         from fitzroy.cli import compile_module
 

@@ -22,7 +22,7 @@ from fitzroy.cli.accuracy import (
 )
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Verb
-from fitzroy.cli.models import Importing
+from fitzroy.cli.models import Importing, warn_of
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Terminal, count, size
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadForm, HeadOptions
@@ -122,7 +122,8 @@ def quantize(
             "quantization needs representative inputs",
             hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
-    document = _quantize(terminal, model, output, (importing.how, options, heads, written.report))
+    how = replace(importing.how, before_choice=heads.detections)
+    document = _quantize(terminal, model, output, (how, options, heads, written.report))
     if terminal.json:
         terminal.document("quantize", document)
     elif not terminal.quiet:
@@ -206,6 +207,7 @@ def _quantize(
     document["files"] += [
         {"path": os.fspath(path), "bytes": len(content)} for path, content in files[1:]
     ]
+    warn_of(terminal, result.graph)
     warn_of_floats(terminal, result)
     if not heads.detections:
         warn_of_noise(terminal, comparison, model)

@@ -151,7 +151,12 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    how = Reading(shapes=options.shapes, values=options.values, keep_layout=True)
+    how = Reading(
+        shapes=options.shapes,
+        values=options.values,
+        keep_layout=True,
+        before_choice=options.heads.detections,
+    )
     graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)

@@ -79,7 +79,9 @@ class Source:
         """
         model = export_model(graph)
         size = len(tflite.write_model(model))
-        return cls(graph.name, size, model, import_model(model, path=graph.name))
+        again = import_model(model, path=graph.name)
+        again.remarks = list(graph.remarks)
+        return cls(graph.name, size, model, again)
 
     def passed(self, passes: Sequence[Pass]) -> Source:
         """The model after some passes, with its metadata and signatures.
