@@ -45,6 +45,7 @@ PASSES = Registry(
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
         "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",
         "fold-padding": "fitzroy.compiler.passes.canonicalize:FoldPadding",
+        "constant-matrices": "fitzroy.compiler.passes.constant_matrices:ConstantMatrices",
         "fold-scales": "fitzroy.compiler.passes.fold_scales:FoldScales",
         "fuse-activations": "fitzroy.compiler.passes.canonicalize:FuseActivations",
         "fuse-quantized": "fitzroy.compiler.passes.fuse_quantized:FuseQuantized",

@@ -10,6 +10,7 @@ from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.borders import ChannelsLastInputs
 from fitzroy.compiler.passes.canonicalize import FoldConstants, FuseActivations, Simplify
+from fitzroy.compiler.passes.constant_matrices import ConstantMatrices
 from fitzroy.compiler.passes.fold_scales import FoldScales
 from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
 from fitzroy.compiler.passes.uint8 import LegalizeUint8
@@ -21,6 +22,7 @@ CLEANING: tuple[Pass, ...] = (
     FuseActivations(),
     FuseQuantized(),
     FoldConstants(filters=False),
+    ConstantMatrices(),
     Simplify(),
 )
 """Passes that make of ONNX's operators those that TFLite's converter would have written."""
