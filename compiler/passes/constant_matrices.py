@@ -41,7 +41,8 @@ class ConstantMatrices(Pass):
             if isinstance(node.attributes, BatchMatMulAttributes):
                 found = _layers(graph, node)
                 if found is not None:
-                    graph.replace_uses(node.outputs[0], found)
+                    graph.remove(node.name)
+                    graph.retarget(found, node.outputs[0])
         graph.prune()
         return graph
 

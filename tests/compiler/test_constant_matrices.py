@@ -60,6 +60,7 @@ def test_a_few_constant_matrices_are_filters(
     wanted = evaluate(graph, {"x": x})[graph.outputs[0]]
     result = ConstantMatrices().run(graph.copy())
     verify(result)
+    assert result.outputs == graph.outputs
     assert "batch_matmul" not in {node.op for node in result.nodes()}
     assert "fully_connected" in {node.op for node in result.nodes()}
     found = evaluate(result, {"x": x})[result.outputs[0]]
