@@ -43,8 +43,8 @@ class Quantized:
 
     Attributes:
         graph: the quantized graph.
-        source: the float32 graph that it stands for: constants folded, channels scaled, without
-            what depends on operators that nobody here computes.
+        source: the float32 graph that it stands for: constants folded, channels scaled, residual
+            sums in layers, without what depends on operators that nobody here computes.
         scheme: how activations are quantized.
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.

@@ -169,7 +169,7 @@ def functions_of_sums(
     known = {function.source: function for function in functions if function.is_alone}
     others = dict.fromkeys(functions)
     for node in graph.nodes():
-        if node.name in kept or not _gives_sums(graph, node):
+        if node.name in kept or not gives_sums(graph, node):
             continue
         (sums,) = node.outputs
         readers = graph.consumers(sums)
@@ -189,7 +189,7 @@ def functions_of_sums(
     return list(others)
 
 
-def _gives_sums(graph: Graph, node: Node) -> bool:
+def gives_sums(graph: Graph, node: Node) -> bool:
     """Whether an operator gives sums of products with constants, and nothing else."""
     free = getattr(node.attributes, "activation", None) is Activation.NONE
     return node.op in FILTERED and free and graph.value(str(node.inputs[1])).is_constant

@@ -41,14 +41,17 @@ _MORE = 224
 """Most channels that are added to an activation."""
 
 _MEMORY = 11 << 19
-"""Most weights of a model with parts: they are stored in 8 MiB, with biases and gaps."""
+"""Most weights of a model that gets more: they are stored in 8 MiB, with biases and gaps."""
 
 _SHARE = 64
-"""Of the weights of a larger model, parts may have one in so many."""
+"""To the weights of a larger model, one for so many may be added."""
 
-_FIRST, _LATER = 3 << 20, 1 << 19
-"""Most elements of an image of all parts: in the first layers, as many as the tiles of a chip hold.
-Later, other images wait beside it, and what makes its parts."""
+MOST_ELEMENTS = 3 << 20
+"""Most elements of an image that becomes wider: about as many as the tiles of a chip hold."""
+
+_LATER = 1 << 19
+"""The same of all parts of an image after the first layers: others wait beside it, and what makes
+its parts."""
 
 _CANDIDATES = 48
 """Bounds that are tried."""
@@ -97,18 +100,22 @@ def outliers(
     for name, known in statistics.items():
         if name in graph.values and name not in whole and _is_eligible(graph, name):
             _, height, width, channels = graph.type(name).shape
-            largest = _FIRST if name in first else _LATER
+            largest = MOST_ELEMENTS if name in first else _LATER
             widest = min(channels + _MORE, largest // (height * width))
             chances += _divided(name, known, most, widest)
-    held = sum(graph.type(str(n.inputs[1])).size for n in graph.nodes() if n.op in FILTERED)
-    room = max(_MEMORY - held, held // _SHARE)
-    found = []
+    room, found = room_for_weights(graph), []
     for _, parts in sorted(chances, key=lambda chance: chance[0]):
         weights = _added_weights(graph, parts)
         if weights <= room:
             room -= weights
             found.append(parts)
     return found
+
+
+def room_for_weights(graph: Graph) -> int:
+    """How many weights a model may have more, so that it goes on to fit the memory of a chip."""
+    held = sum(graph.type(str(n.inputs[1])).size for n in graph.nodes() if n.op in FILTERED)
+    return max(_MEMORY - held, held // _SHARE)
 
 
 def _first_layers(graph: Graph) -> set[str]:

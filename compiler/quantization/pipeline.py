@@ -43,6 +43,7 @@ from fitzroy.compiler.quantization.options import Border, Effort, Mixed, Quantiz
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
 from fitzroy.compiler.quantization.reciprocals import with_reciprocals
+from fitzroy.compiler.quantization.residuals import with_joined_residuals
 from fitzroy.compiler.quantization.rest import computed, with_rest
 from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
@@ -145,6 +146,10 @@ def quantize_model(
         )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
+    if rare and options.equalize:
+        # Larger layers are worth it where precision decides which objects are found, and where.
+        source = with_joined_residuals(source, floats)
+        floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
     rewritten = with_bounded_masks(source, statistics)
     rewritten = with_reciprocals(rewritten, _extrema(statistics))

@@ -136,7 +136,7 @@ def test_images_in_parts_find_room(branching: bool, monkeypatch: pytest.MonkeyPa
     known = collect(graph, samples())
     (found,) = outliers(graph, known, 4)
     _, height, width, _ = graph.type(name).shape
-    limit = "_FIRST"
+    limit = "MOST_ELEMENTS"
     if branching:
         monkeypatch.setattr(apart, "_first_layers", lambda graph: set[str]())
         limit = "_LATER"
