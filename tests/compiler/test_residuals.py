@@ -69,6 +69,13 @@ def samples(count: int) -> list[dict[str, Floats]]:
     return [{"image": image(seed)} for seed in range(count)]
 
 
+def assert_alike(graph: Graph, changed: Graph) -> None:
+    """Assert that both compute the same, up to the order of sums."""
+    given = {"image": image(0)}
+    (one,), (other,) = (fitzroy.evaluate(x, given).values() for x in (graph, changed))
+    np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4 * np.abs(one).max())
+
+
 def count(graph: Graph, op: str) -> int:
     return sum(node.op == op for node in graph.nodes())
 
@@ -80,23 +87,20 @@ def test_layers_compute_residual_sums(wider: int) -> None:
     joined = with_joined_residuals(graph, ())
     assert count(graph, "add") == 3
     assert not count(joined, "add") + count(joined, "pad")
-    given = {"image": image(0)}
-    (one,), (other,) = (fitzroy.evaluate(x, given).values() for x in (graph, joined))
-    np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4 * np.abs(one).max())
+    assert_alike(graph, joined)
 
 
 @pytest.mark.parametrize("first", [False, True])
 def test_fused_rectifiers_and_either_order_of_operands(first: bool) -> None:
     m = Blocks()
     x = m.layer(m.image, _CHANNELS, 2)
-    operands = [x, m.layer(m.windows(x), _CHANNELS)]
-    graph = m.done(m.add(*operands[:: -1 if first else 1], fused=Activation.RELU6))
+    layer = m.layer(m.windows(x), _CHANNELS)
+    one, other = (layer, x) if first else (x, layer)
+    graph = m.done(m.add(one, other, Activation.RELU6))
     joined = with_joined_residuals(graph, ())
     assert not count(joined, "add")
     assert joined.outputs == graph.outputs
-    given = {"image": image(0)}
-    (one,), (other,) = (fitzroy.evaluate(x, given).values() for x in (graph, joined))
-    np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4 * np.abs(one).max())
+    assert_alike(graph, joined)
 
 
 def test_sums_of_detectors_are_rounded_once() -> None:
