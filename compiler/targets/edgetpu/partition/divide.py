@@ -30,6 +30,7 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
     Costs,
     gain,
     profitable,
+    total,
 )
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Cuts, Work, cuts_of
 from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
@@ -100,7 +101,7 @@ def divide(
     refused = dict(refusals(graph, options) if known is None else known)
     while True:
         rejected = dict(refused)
-        if costs is not None and refused:
+        if costs is not None:
             rejected |= _unprofitable(graph, refused, costs)
         placements = _placements(graph, rejected)
         segments = [
@@ -108,7 +109,7 @@ def divide(
             for placement in placements
             if placement.target == NAME
         ]
-        if not refused:
+        if not rejected:
             return segments, placements
         # What comes from the host or goes there may lie otherwise than in the whole graph.
         found = {
@@ -137,19 +138,25 @@ def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement
 def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
     """Nodes that the chip could compute and had better not, with the reason.
 
-    One part at least stays on the chip.
+    One part at least stays on the chip. A model that can be there as a whole is, unless the host
+    saves as much time as pays for a part.
     """
+    found = _dear(graph, refused, costs)
+    if refused or not found:
+        return found
+    whole, divided = (total(graph, _parts(graph, rejected), costs) for rejected in (refused, found))
+    return found if whole - divided >= costs.part else {}
+
+
+def _dear(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
+    """Nodes that would take longer on the chip than on the host, with the reason."""
     mappable = [node.name for node in graph.nodes() if node.name not in refused]
     on_chip = profitable(graph, mappable, costs) or set(mappable)
     found = {
         name: _too_dear(graph, graph.node(name), costs) for name in mappable if name not in on_chip
     }
     while True:
-        parts = [
-            placement.nodes
-            for placement in _placements(graph, {**refused, **found})
-            if placement.target == NAME
-        ]
+        parts = _parts(graph, {**refused, **found})
         if len(parts) < 2:
             return found
         gains = [gain(graph, part, costs) for part in parts]
@@ -159,11 +166,16 @@ def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) ->
         found |= {node.name: _too_dear(graph, node, costs) for node in parts[worst]}
 
 
+def _parts(graph: Graph, rejected: Mapping[str, Rejects]) -> list[tuple[Node, ...]]:
+    """Nodes of each part on the chip."""
+    return [item.nodes for item in _placements(graph, rejected) if item.target == NAME]
+
+
 def _too_dear(graph: Graph, node: Node, costs: Costs) -> Rejects:
     reject = Reject(
         _COSTS,
         f"{node.spelled} takes about {costs.host.time(graph, node):.0f} µs on the host; "
-        "moving its operands to the chip and back would cost more than it saves",
+        "moving operands to the chip and results back would cost more than it saves",
         "map it all the same: --partition all",
     )
     return (reject,)
