@@ -43,6 +43,7 @@ PASSES = Registry(
         "class-maximum": "fitzroy.compiler.passes.heads.class_maximum:ClassMaximum",
         "constant-matrices": "fitzroy.compiler.passes.constant_matrices:ConstantMatrices",
         "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
+        "dilated-convolutions": "fitzroy.compiler.passes.dilations:DilatedConvolutions",
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
         "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",
         "fold-padding": "fitzroy.compiler.passes.canonicalize:FoldPadding",

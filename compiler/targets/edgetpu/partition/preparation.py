@@ -6,10 +6,11 @@ source is prepared in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.dilations import DilatedConvolutions, has_phases
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
 from fitzroy.compiler.targets.edgetpu.partition.integers import (
@@ -28,9 +29,9 @@ def preparing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass
         options: what programs may use of the chip.
         costs: what decides which operators go to the chip; None to map all that can be mapped.
     """
-    passes = as_integers(graph, options, costs)
-    prepared = run_passes(graph, passes) if passes else graph
-    return (*passes, *reducing(prepared, options, costs))
+    passes = _dilating(graph)
+    passes += as_integers(_after(graph, passes), options, costs)
+    return (*passes, *reducing(_after(graph, passes), options, costs))
 
 
 def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
@@ -40,5 +41,17 @@ def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
         graph: the source of compiled programs.
         names: inputs and outputs of these.
     """
-    passes = (fusing(),) if has_conversions(graph) else ()
-    return (*passes, *reduced_for(graph, names))
+    dilating = _dilating(graph)
+    dilated = _after(graph, dilating)
+    passes = (fusing(),) if has_conversions(dilated) else ()
+    return (*dilating, *passes, *reduced_for(dilated, names))
+
+
+def _dilating(graph: Graph) -> tuple[Pass, ...]:
+    """The pass after which convolutions of phases are dilated, if there are any."""
+    return (DilatedConvolutions(),) if has_phases(graph) else ()
+
+
+def _after(graph: Graph, passes: Sequence[Pass]) -> Graph:
+    """A graph after some passes; the graph itself if there are none."""
+    return run_passes(graph, passes) if passes else graph
