@@ -14,7 +14,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import Model, differences, examined, program, random_inputs
+from tests.compiler.edgetpu_models import (
+    Model,
+    differences,
+    examined,
+    findings,
+    program,
+    random_inputs,
+)
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
@@ -37,13 +44,18 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Receive
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.normalization import ONE, RECIPROCAL_ROOT
 from fitzroy.compiler.targets.edgetpu.lowerings.resize import Scaling
-from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import Together, _phases
+from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import (
+    Together,
+    TransposedConvolution,
+    _phases,
+)
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window, grid
-from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
 from fitzroy.linker.packages.darwinn import link
@@ -449,6 +461,58 @@ def test_transposition(shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
     result = tuple(shape[axis] for axis in perm)
     graph = of_one("transpose", shape, result, TransposeAttributes(perm), 3)
     assert_right(graph)
+
+
+PLANES = [(1, 3, 9, 12), (1, 2, 5, 4), (1, 16, 4, 8), (1, 3, 30, 1000), (1, 3, 7, 10)]
+"""Shapes of inputs with channels first; the last one has rows that are no whole words."""
+
+
+def of_planes(shape: tuple[int, ...]) -> Graph:
+    perm = (0, 2, 3, 1)
+    result = tuple(shape[axis] for axis in perm)
+    return of_one("transpose", shape, result, TransposeAttributes(perm), 3)
+
+
+@pytest.mark.parametrize("shape", PLANES)
+def test_planes_become_an_image(shape: tuple[int, ...]) -> None:
+    assert_right(of_planes(shape))
+
+
+@pytest.mark.parametrize("shape", PLANES[:-1])
+def test_planes_arrive_one_by_one(shape: tuple[int, ...]) -> None:
+    layers = legalized(of_planes(shape)).layers
+    found = [layer for layer in layers if isinstance(layer, Receive)]
+    assert {layer.input for layer in found} == {"x"}
+    assert [layer.top for layer in found] == [plane * shape[2] for plane in range(shape[1])]
+    # Words are joined by one layer, which moves nothing between tiles; then they are taken apart.
+    joined, apart = [layer for layer in layers if layer.name.startswith("transpose/")]
+    assert set(joined.reads) == {layer.writes for layer in found}
+    assert isinstance(apart, TransposedConvolution)
+
+
+def test_planes_of_an_input_that_others_read_stay_one() -> None:
+    graph = of_planes(PLANES[0])
+    type = graph.type("x")
+    graph.outputs.append(graph.emit("quantize", ["x"], type))
+    layers = legalized(graph).layers
+    assert len([layer for layer in layers if isinstance(layer, Receive)]) == 1
+    assert_right(graph)
+
+
+def test_planes_are_put_together_in_strips() -> None:
+    model = Model(4)
+    x = model.graph.add_input("x", model.type((1, 3, 64, 64), 0.05))
+    quantization = model.of(x).quantization
+    image = TensorType((1, 64, 64, 3), model.dtype, quantization)
+    image_of = model.emit("transpose", [x], image, TransposeAttributes((0, 2, 3, 1)))
+    small = TensorType((1, 16, 16, 3), model.dtype, quantization)
+    pool = PoolAttributes((4, 4), (4, 4), VALID)
+    graph = finished(model, model.emit("max_pool_2d", [image_of], small, pool))
+    verify(graph)
+    # The image takes 1,024 bytes of every tile, and its planes 768; a strip of both fits.
+    package = program(graph, Options(narrow_bytes=2500))
+    assert differences(graph, package, 1) == ""
+    assert findings(package) == ()
 
 
 @pytest.mark.parametrize(

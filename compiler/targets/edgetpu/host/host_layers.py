@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,14 +73,16 @@ class Receive(Layer):
     """Takes an image from the host.
 
     Attributes:
-        input: the input that it is.
+        input: the input that it is, or is a part of.
         channels: its channels.
         compact: whether it comes through slots that are as small as they can be.
+        top: rows of the input, as wide as those of the image, before it.
     """
 
     input: str
     channels: int
     compact: bool = False
+    top: int = 0
 
     strips = True
     received = True
@@ -122,6 +124,7 @@ class Receive(Layer):
             context.inputs,
             context.identity,
             context.scratch,
+            top=self.top,
             compact=self.compact,
             ends=context.flow.arriving is None,
         )
@@ -278,7 +281,9 @@ def input_stream(steps: Iterable[Step]) -> InputStream:
 def pieces(step: Step) -> list[Piece]:
     """What the host sends of an input for a step."""
     layer = step.layer
-    return inputs.pieces(step.result, layer.input) if isinstance(layer, Receive) else []
+    if not isinstance(layer, Receive):
+        return []
+    return inputs.pieces(step.result, layer.input, layer.top)
 
 
 def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:
@@ -352,9 +357,7 @@ def layered(legalizer: Legalizer) -> Layered:
             (source,) = layer.reads
             if readers[source] == 1 and source in made and source not in ends:
                 following[source] = layer
-    pending = {
-        legalizer.rows.get(name) or legalizer.place(name): name for name in legalizer.graph.inputs
-    }
+    pending = dict(_arriving(legalizer))
     sends: dict[str, list[Send]] = {}
     for name in dict.fromkeys(legalizer.graph.outputs):
         for number, part in enumerate(legalizer.parts(name)):
@@ -372,16 +375,17 @@ def layered(legalizer: Legalizer) -> Layered:
     def take(names: Iterable[str]) -> None:
         for name in names:
             if name in pending:
-                input = pending.pop(name)
+                input, top = pending.pop(name)
                 kind = ReceiveVector if is_vector(legalizer, name) else Receive
                 channels = (1, *legalizer.type(name).shape)[-1]
                 add(
                     kind(
-                        name=input,
+                        name=name if top else input,
                         reads=(),
                         writes=name,
                         input=input,
                         channels=channels,
+                        top=top,
                         origin=input,
                     )
                 )
@@ -393,6 +397,15 @@ def layered(legalizer: Legalizer) -> Layered:
             add(layer)
     take(list(pending))
     return Layered(legalizer.graph, legalizer.options, tuple(found), dict(legalizer.aliases), types)
+
+
+def _arriving(legalizer: Legalizer) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Places of inputs, each with the input and its rows before what lies there."""
+    for name in legalizer.graph.inputs:
+        top = 0
+        for place in legalizer.rows.get(name) or (legalizer.place(name),):
+            yield place, (name, top)
+            top += (1, *legalizer.type(place).shape)[-3:][0]
 
 
 @dataclass(frozen=True, slots=True)

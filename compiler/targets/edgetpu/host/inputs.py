@@ -58,6 +58,7 @@ def receive_image(
     row: int,
     buffer: int,
     *,
+    top: int = 0,
     compact: bool = False,
     ends: bool = True,
 ) -> None:
@@ -72,11 +73,12 @@ def receive_image(
         stream: inputs that the host sends.
         row: wide row of the identity matrix.
         buffer: byte address of the row buffer, of `buffer_bytes`.
+        top: rows before the image in the host's buffer.
         compact: whether its slots are as small as they can be.
         ends: whether the phase ends then; else what comes next in it sends nothing on channel A
             until the infeed is idle.
     """
-    feed = _Feed.of(image, row, buffer, builder.staging, compact)
+    feed = _Feed.of(image, row, buffer, builder.staging, compact, top)
     if feed.beyond:
         # The last word of a pixel takes bytes of the next one, even after slots and rows.
         between = walk(buffer // WORD + feed.slot, word=(2, feed.step))
@@ -86,7 +88,7 @@ def receive_image(
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
     builder.on_tiles(feed.unpack)
     builder.on_tiles(feed.consume)
-    for piece in _pieces(image):
+    for piece in _pieces(image, top):
         position = stream.take(builder)
         for part in piece.parts:
             feed.send(builder, part, position - piece.units[0])
@@ -103,10 +105,16 @@ def copies(image: Image, *, compact: bool = False) -> tuple[int, ...]:
     return tuple(slots + bool(rest) for slots, rest in divisions)
 
 
-def pieces(tensor: Placed, name: str) -> list[Piece]:
-    """What the host sends of an input for what tiles own of a tensor, request by request."""
+def pieces(tensor: Placed, name: str, top: int = 0) -> list[Piece]:
+    """What the host sends of an input for what tiles own of a tensor, request by request.
+
+    Args:
+        tensor: where it goes.
+        name: the input.
+        top: rows before the tensor in the input.
+    """
     if isinstance(tensor, Image):
-        return [Piece(name, piece.units, piece.again(tensor)) for piece in _pieces(tensor)]
+        return [Piece(name, piece.units, piece.again) for piece in _pieces(tensor, top)]
     return [Piece(name, (0, _vector_units(tensor)))]
 
 
@@ -169,10 +177,16 @@ def fills(image: Image) -> bool:
     return image.depth > image.channels > WORD
 
 
-def _units(image: Image, part: int) -> Interval:
-    """Units of the host's buffer with the image rows of a row of the grid."""
+def _units(image: Image, part: int, top: int) -> Interval:
+    """Units of the host's buffer with the image rows of a row of the grid.
+
+    Args:
+        image: the image.
+        part: the row of the grid.
+        top: rows before the image in the buffer.
+    """
     row_bytes = image.columns.extent * image.channels
-    begin, end = (bound * row_bytes for bound in image.rows.owned[part])
+    begin, end = ((top + bound) * row_bytes for bound in image.rows.owned[part])
     return begin // UNIT, max(-(-end // UNIT), begin // UNIT)
 
 
@@ -183,15 +197,17 @@ class _Piece:
     Attributes:
         units: the units, in the host's buffer.
         parts: rows of the grid that they are for.
+        sent: units that infeeds send to these, some of them more than once.
     """
 
     units: Interval
     parts: tuple[int, ...]
+    sent: int
 
-    def again(self, image: Image) -> int:
+    @property
+    def again(self) -> int:
         """Units that more than one row of the grid gets."""
-        parts = [_units(image, part) for part in self.parts]
-        return sum(end - begin for begin, end in parts) - (self.units[1] - self.units[0])
+        return self.sent - (self.units[1] - self.units[0])
 
 
 _MOST_UNITS = (48 << 10) // UNIT
@@ -202,8 +218,8 @@ no such cost, those of 75,360 bytes and more do (`hw_models.chips.hosts`).
 """
 
 
-def _pieces(image: Image) -> list[_Piece]:
-    """What the host sends.
+def _pieces(image: Image, top: int) -> list[_Piece]:
+    """What the host sends of an image with so many rows before it in its buffer.
 
     Rows of the grid that follow each other share a request if that is small. The last unit of one
     may then also be the first of the next: the infeed can read it again.
@@ -213,12 +229,13 @@ def _pieces(image: Image) -> list[_Piece]:
         first, last = image.rows.owned[part]
         if first == last:
             continue
-        begin, end = _units(image, part)
-        before = pieces[-1].units if pieces else (-_MOST_UNITS, -_MOST_UNITS)
-        if 0 <= before[1] - begin <= 1 and end - before[0] <= _MOST_UNITS:
-            pieces[-1] = _Piece((before[0], end), (*pieces[-1].parts, part))
+        begin, end = _units(image, part, top)
+        before = pieces[-1] if pieces else _Piece((-_MOST_UNITS, -_MOST_UNITS), (), 0)
+        if 0 <= before.units[1] - begin <= 1 and end - before.units[0] <= _MOST_UNITS:
+            sent = before.sent + end - begin
+            pieces[-1] = _Piece((before.units[0], end), (*before.parts, part), sent)
         else:
-            pieces.append(_Piece((begin, end), (part,)))
+            pieces.append(_Piece((begin, end), (part,), end - begin))
     return pieces
 
 
@@ -235,6 +252,7 @@ class _Feed:
         rows: image rows of a slot.
         slot: words of a slot.
         staged: wide rows of a slot.
+        top: image rows before it in the host's buffer.
     """
 
     image: Image
@@ -245,18 +263,23 @@ class _Feed:
     rows: int
     slot: int
     staged: int
+    top: int
 
     @classmethod
-    def of(cls, image: Image, identity: int, buffer: int, top: int, compact: bool) -> _Feed:
+    def of(
+        cls, image: Image, identity: int, buffer: int, staging: int, compact: bool, top: int = 0
+    ) -> _Feed:
         rows, slot = _slot_words(image, compact)
         staged = -(-slot // LANES)
         row_bytes = image.columns.extent * image.channels
-        return cls(image, identity, buffer, top - SLOTS * staged, row_bytes, rows, slot, staged)
+        first = staging - SLOTS * staged
+        return cls(image, identity, buffer, first, row_bytes, rows, slot, staged, top)
 
     def stream(self, part: int) -> tuple[int, int, int]:
         """First unit, number of units, and bytes to skip, of the rows of a row of the grid."""
-        begin, end = _units(self.image, part)
-        return begin, end - begin, self.image.rows.owned[part][0] * self.row_bytes % UNIT
+        begin, end = _units(self.image, part, self.top)
+        first = self.top + self.image.rows.owned[part][0]
+        return begin, end - begin, first * self.row_bytes % UNIT
 
     def offset(self, tile: int) -> tuple[int, int]:
         """Words that a tile drops, and bytes of the next one that are not its own."""

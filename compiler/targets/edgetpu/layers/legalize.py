@@ -17,6 +17,7 @@ from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.layers.conditions import demand
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
@@ -75,6 +76,25 @@ def rows_of_images(type: TensorType) -> tuple[int, int, int, int]:
     return 1, count * height, width, channels
 
 
+CHANNELS_LAST = (0, 2, 3, 1)
+"""What makes an image [n,h,w,c] of planes [n,c,h,w]."""
+
+_MOST_PLANES = 16
+"""Planes that are put together by a convolution; that of more computes more than it moves."""
+
+
+def image_of_plane(type: TensorType) -> tuple[int, int, int, int] | None:
+    """Shape of an image with the rows of one plane of [1,c,h,w], a pixel for each word.
+
+    Returns:
+        None if there is one plane or there are many, or if rows are no whole words.
+    """
+    count, planes, height, width = type.shape
+    if count > 1 or not 1 < planes <= _MOST_PLANES or width % WORD:
+        return None
+    return 1, height, width // WORD, WORD
+
+
 @dataclass
 class Legalizer:
     """A graph on its way to layers.
@@ -88,8 +108,8 @@ class Legalizer:
         margins: rows and columns of padding in front of an alias that its place does not have.
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
-        rows: places of what comes from the host in several images, or as many rows, as one image
-            with the rows of all, or a pixel for each.
+        rows: places of what comes from the host in several images, as planes, or as many rows: one
+            image with the rows of all, or with a pixel for each; or an image for each plane.
         copies: places with the same elements in another layout, by the place that they are copies
             of and their shape as an image, which is empty for a vector.
         joined: vectors with the elements of several places, by the names of these.
@@ -102,7 +122,7 @@ class Legalizer:
     types: dict[str, TensorType] = field(default_factory=dict)
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    rows: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     copies: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
     joined: dict[tuple[str, ...], str] = field(default_factory=dict)
     _vectors: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
@@ -113,14 +133,33 @@ class Legalizer:
         self.take_in(self.graph.inputs)
 
     def take_in(self, names: Iterable[str]) -> None:
-        """Let values come from the host: several images, or rows of a large value, lie as one."""
+        """Let values come from the host: images, planes, or rows of a large value, lie as one."""
         for name in names:
             type = self.graph.type(name)
             shape = rows_of_images(type) if several(type) else self._large_rows(type)
-            if shape is not None and name not in self.rows:
-                tall = unused_name(f"{name}.rows", self.graph.values, self.types)
-                self.types[tall] = replace(type, shape=shape)
-                self.rows[name], self.views[name] = tall, (tall,)
+            if name in self.rows:
+                continue
+            if shape is not None:
+                self._lies_in(name, "rows", shape, 1)
+            elif self._is_put_together(name) and (shape := image_of_plane(type)) is not None:
+                self._lies_in(name, "plane", shape, type.shape[1])
+
+    def _lies_in(self, name: str, stem: str, shape: tuple[int, int, int, int], count: int) -> None:
+        """Let a value from the host lie in so many images of a shape, one after the other."""
+        for _ in range(count):
+            place = unused_name(f"{name}.{stem}", self.graph.values, self.types)
+            self.types[place] = replace(self.graph.type(name), shape=shape)
+            self.rows[name] = (*self.rows.get(name, ()), place)
+        self.views[name] = self.rows[name]
+
+    def _is_put_together(self, name: str) -> bool:
+        """Whether all that read an image take its rows for channels of another one."""
+        readers = self.graph.consumers(name)
+        return bool(readers) and all(
+            isinstance(node.attributes, TransposeAttributes)
+            and node.attributes.perm == CHANNELS_LAST
+            for node in readers
+        )
 
     def _large_rows(self, type: TensorType) -> tuple[int, int, int, int] | None:
         """Shape of an image with a pixel for each row of a value, such as many tokens.

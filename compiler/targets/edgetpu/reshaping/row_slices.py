@@ -53,10 +53,14 @@ def cut_rows(legalizer: Legalizer, call: Call) -> bool:
             return False
         found.append(pieces)
     for value, pieces in zip(call.outputs, found, strict=True):
-        legalizer.views[value.name] = tuple(
+        place, *others = (
             _cut(legalizer, f"{value.name}.{number}", part, section)
             for number, (part, section) in enumerate(pieces)
         )
+        if not others and legalizer.type(place).shape == value.type.shape:
+            legalizer.aliases[value.name] = place
+        else:
+            legalizer.views[value.name] = (place, *others)
     return True
 
 

@@ -10,13 +10,16 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ops.convolution import TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
+    CHANNELS_LAST,
     IMAGE_RANK,
     RULES,
     Legalizer,
+    image_of_plane,
     legalizes,
     several,
 )
@@ -86,7 +89,7 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
     if _shuffles(legalizer, call):
         _shuffled(legalizer, call)
         return
-    if moved_pixels(legalizer, call) or _in_bands(legalizer, call):
+    if moved_pixels(legalizer, call) or _of_planes(legalizer, call) or _in_bands(legalizer, call):
         return
     source = legalizer.place(node.inputs[0] or "")
     if not is_vector(legalizer, source) and legalizer.type(source).shape != before.shape:
@@ -97,6 +100,35 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
         take_elements(legalizer, node.name, source, (node.outputs[0], after), 0, strides)
         return
     _in_images(legalizer, call, source, _merged(list(zip(after.shape, strides, strict=True))))
+
+
+def _of_planes(legalizer: Legalizer, call: Call) -> bool:
+    """Put planes that came from the host together to an image, in strips if it is large.
+
+    Words of all planes at a place are joined to a pixel. A transposed convolution by ones and zeros
+    writes their bytes as pixels of the result, one for each byte of a word.
+
+    Returns:
+        Whether it did; otherwise the operand does not lie as planes.
+    """
+    if call.attributes(TransposeAttributes).perm != CHANNELS_LAST:
+        return False
+    before, after, name = call.type(), call.result.type, call.node.inputs[0] or ""
+    _, height, width, planes = after.shape
+    places = [legalizer.type(part).shape for part in legalizer.parts(name)]
+    if places != [image_of_plane(before)] * planes:
+        return False
+    rewriting = Rewriting.of(legalizer, call)
+    words = rewriting.reshape(name, (1, planes * height, width // WORD, WORD))
+    parts = [rewriting.slice(words, 1, height * plane, height) for plane in range(planes)]
+    type = before.with_shape((1, height, width // WORD, planes * WORD))
+    joined = rewriting.emit("concatenation", parts, type, ConcatenationAttributes(IMAGE_RANK - 1))
+    weights = np.eye(planes * WORD, dtype=before.dtype.numpy).reshape(planes, 1, WORD, -1)
+    attributes = TransposeConvAttributes(stride=(1, WORD), output=(height, width))
+    operands = [joined, rewriting.constant(weights, 1.0)]
+    rewriting.emit("transpose_conv", operands, after, attributes, result=call.result.name)
+    rewriting.run(legalizer)
+    return True
 
 
 def _shuffles(legalizer: Legalizer, call: Call) -> bool:
