@@ -17,6 +17,7 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.object_file import ObjectFile, read_object
@@ -460,6 +461,30 @@ def test_callers_can_do_what_the_host_would(fitzroy: Run, tmp_path: Path) -> Non
     given = fitzroy("compile", "m.txt", *options, "--passes", ",".join(passes)).json
     assert given["border_passes"] == []
     assert given["mapped"] == given["operators"] == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("function", "hinted"), [("square", True), ("floor", False)])
+def test_a_model_that_another_tool_left_real_in_part_is_said_to_be_one(
+    fitzroy: Run, tmp_path: Path, function: str, hinted: bool
+) -> None:
+    graph = chain(DType.INT8, (32, 32, 64))
+    for _ in range(3):
+        for _ in range(4):
+            grow(graph, "conv_2d", 64, (3, 3))
+        (x,) = graph.outputs
+        type = graph.type(x)
+        real = TensorType(type.shape, DType.FLOAT32)
+        mean = real.with_shape((1, 32, 32, 1))
+        y = graph.emit("dequantize", [x], real)
+        of = graph.emit("mean", [y], mean, ReductionAttributes((3,), keep_dims=True))
+        y = graph.emit("sub", [y, of], real, ActivationAttributes())
+        y = graph.emit(function, [y], real)
+        graph.outputs = [graph.emit("quantize", [y], type)]
+    (tmp_path / "m.tflite").write_bytes(tflite.write_model(export_model(graph)))
+    plain = fitzroy("compile", "m.tflite", "--partition", "all")
+    assert "Number of Edge TPU subgraphs: 3" in plain.out
+    assert ("with --calibrate, the float32 model has integers" in plain.out) is hinted
 
 
 @pytest.mark.long

@@ -344,6 +344,8 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
             )
         for source in sources:
             _suggest_objects(terminal, source, documents)
+        for result, document in zip(results, documents, strict=True):
+            _suggest_calibration(terminal, result, document)
         show_cuts(terminal, cuts, len(results))
         for path in (request.chip.report, request.results.dump):
             if path is not None:
@@ -362,6 +364,22 @@ def _suggest_objects(
         terminal.line(
             "hint: the model is a detector: with --detections it lists objects, and the host does "
             "not have to arrange all boxes and scores",
+            style="green",
+        )
+
+
+def _suggest_calibration(
+    terminal: Terminal, result: EdgeTpuCompilation, document: Mapping[str, Any]
+) -> None:
+    """Say that operators on real numbers between integers could be integers, too."""
+    from fitzroy.compiler.targets.edgetpu.partition.integers import could_be_integers
+    from fitzroy.report.advice import is_held_up
+
+    if len(result.segments) > 1 and is_held_up(document) and could_be_integers(result.graph):
+        terminal.line(
+            "hint: the tool that quantized the model left operators between integers as they were, "
+            f"which divide it into {len(result.segments)} parts: with --calibrate, the float32 "
+            "model has integers there, too",
             style="green",
         )
 

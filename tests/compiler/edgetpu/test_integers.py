@@ -20,6 +20,7 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
     LOWEST,
     ConcatenationAttributes,
@@ -33,7 +34,11 @@ from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.reference import evaluate, verify
-from fitzroy.compiler.targets.edgetpu.partition.integers import fusing, returned
+from fitzroy.compiler.targets.edgetpu.partition.integers import (
+    could_be_integers,
+    fusing,
+    returned,
+)
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
@@ -488,3 +493,40 @@ def test_what_goes_back_to_the_host_computes_on_real_numbers_again(op: str) -> N
     inputs = random_inputs(graph, 2)
     (name,) = graph.outputs
     assert np.array_equal(evaluate(graph, inputs)[name], evaluate(again, inputs)[name])
+
+
+# --- what tools leave on real numbers ------------------------------------------------------------
+
+
+def centred(function: str = "", *, ends: bool = False) -> Graph:
+    """Differences from the mean of each pixel, on real numbers between integers.
+
+    Args:
+        function: what is computed of them.
+        ends: whether the model gives them as well.
+    """
+    model = Reals(3)
+    x = model.graph.add_input("x", model.type(SHAPE, 0.02))
+    real = model.emit("dequantize", [x], REAL)
+    mean = REAL.with_shape((*SHAPE[:-1], 1))
+    of = model.emit("mean", [real], mean, ReductionAttributes((3,), keep_dims=True))
+    result = model.emit("sub", [real, of], REAL, ActivationAttributes())
+    if function:
+        result = model.emit(function, [result], REAL)
+    last = model.emit("quantize", [result], model.type(SHAPE, 0.02))
+    model.graph.outputs += [last, *([result] if ends else [])]
+    verify(model.graph)
+    return model.graph
+
+
+def test_operators_that_tools_leave_between_integers_are_known() -> None:
+    assert could_be_integers(centred())
+    assert could_be_integers(centred("square"))
+    # No form in 8 bits.
+    assert not could_be_integers(centred("floor"))
+    # Real numbers are wanted.
+    assert not could_be_integers(centred(ends=True))
+    model = Reals(3)
+    x = model.graph.add_input("x", REAL)
+    model.graph.outputs.append(model.emit("quantize", [x], model.type(SHAPE, 0.02)))
+    assert not could_be_integers(model.graph)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.passes.fuse_quantized import ComputeReals, FuseQuantized
-from fitzroy.compiler.quantization.rules import RULES
+from fitzroy.compiler.quantization.rules import RULES, touches_reals
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
@@ -75,6 +76,49 @@ def as_integers(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pa
         fused = run_passes(fused, more)
         passes += more
     return tuple(passes)
+
+
+def could_be_integers(graph: Graph) -> bool:
+    """Whether there are real operators between integers, all of which have a form in 8 bits.
+
+    Tools that quantize models leave some operators as they are, a layer normalization for example.
+    Their results have no scales, which a calibration would find.
+
+    Args:
+        graph: the model as it is divided.
+    """
+    groups = DisjointSets[str]()
+    for node in graph.nodes():
+        if _is_on_reals(graph, node):
+            groups.join(node.name, *_before(graph, node))
+    found = [[graph.node(name) for name in names] for names in groups.members().values()]
+    between = [node for group in found if _is_between_integers(graph, group) for node in group]
+    return bool(between) and all(node.op in RULES or node.op in _computed() for node in between)
+
+
+def _is_on_reals(graph: Graph, node: Node) -> bool:
+    """Whether a node computes real numbers, other than by a conversion."""
+    return touches_reals(graph, node) and node.op not in ("quantize", "dequantize")
+
+
+def _before(graph: Graph, node: Node) -> list[str]:
+    """Names of the nodes that compute the real numbers that a node reads."""
+    makers = (graph.producer(name) for name in graph.computed(node))
+    return [maker.name for maker in makers if maker is not None and _is_on_reals(graph, maker)]
+
+
+def _is_between_integers(graph: Graph, nodes: Sequence[Node]) -> bool:
+    """Whether nodes that depend on each other read integers alone, and give nothing else."""
+    results = {name for node in nodes for name in node.outputs}
+    read = {name for node in nodes for name in graph.computed(node)} - results
+    makers = (graph.producer(name) for name in read)
+    readers = (reader for name in results for reader in graph.consumers(name))
+    own = {node.name for node in nodes}
+    return (
+        results.isdisjoint(graph.outputs)
+        and all(maker is not None and maker.op == "dequantize" for maker in makers)
+        and all(reader.name in own or reader.op == "quantize" for reader in readers)
+    )
 
 
 def returned(graph: Graph, placements: Sequence[Placement]) -> tuple[Pass, ...]:
