@@ -31,6 +31,12 @@ from fitzroy.compiler.passes.base import Pass
 _ROW = 3
 """Dimensions of a row of pixels; an image has one more."""
 
+_SPATIAL = 2
+"""Rows and columns."""
+
+_RESHAPED = 3
+"""Fewest nodes on phases of rows: one adds an axis, one computes, one takes the axis away."""
+
 _CONVOLUTIONS = ("conv_2d", "depthwise_conv_2d")
 
 _NOTHING: Edges = (0, 0, 0, 0)
@@ -130,7 +136,7 @@ def _phases(graph: Graph, joined: Node) -> _Phases | None:
         if axis is None:
             return None
         nodes = nodes[1:-1]
-    if len(_attributes(node).block) + (axis is not None) != len((1, 2)):
+    if len(_attributes(node).block) + (axis is not None) != _SPATIAL:
         return None
     if not nodes or nodes[0].op not in _CONVOLUTIONS:
         return None
@@ -140,7 +146,7 @@ def _phases(graph: Graph, joined: Node) -> _Phases | None:
 
 def _added_axis(graph: Graph, nodes: Sequence[Node]) -> int | None:
     """The axis that the first of some nodes adds to rows of pixels, and the last takes away."""
-    if len(nodes) < len(("adds", "computes", "takes away")):
+    if len(nodes) < _RESHAPED:
         return None
     first, last = nodes[0], nodes[-1]
     row, image = (graph.type(name).shape for name in (str(first.inputs[0]), first.outputs[0]))
