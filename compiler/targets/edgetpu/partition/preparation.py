@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
-from fitzroy.compiler.passes.dilations import DilatedConvolutions, has_phases
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
 from fitzroy.compiler.targets.edgetpu.partition.integers import (
@@ -49,6 +48,11 @@ def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
 
 def _dilating(graph: Graph) -> tuple[Pass, ...]:
     """The pass after which convolutions of phases are dilated, if there are any."""
+    if all(node.op != "batch_to_space" for node in graph.nodes()):
+        return ()
+    # Few models have phases.
+    from fitzroy.compiler.passes.dilations import DilatedConvolutions, has_phases
+
     return (DilatedConvolutions(),) if has_phases(graph) else ()
 
 
