@@ -1,7 +1,8 @@
 """Objects of any detector: from encoded boxes and scores to a list, with keypoints or masks.
 
 The operator is FitzRoy's own; its runtimes compute it on the host. Which boxes are the same object
-is decided as Ultralytics and torchvision do.
+is decided as Ultralytics and torchvision do. Where an object is, its best box says, or the mean of
+its boxes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fitzroy.compiler.ops.custom import PostProcessing
 from fitzroy.compiler.ops.definition import Arrays, Call, Expected, define, demand
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.hw_models.numerics import Arithmetic
-from fitzroy.hw_models.numerics.suppression import descending, suppressed
+from fitzroy.hw_models.numerics.suppression import descending, grouped
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
@@ -80,6 +81,9 @@ class DetectionsAttributes(Attributes):
             where another ends; 0 if numbers are whole.
         lowest: what the first part begins at.
         root: whether a score is the square root of the product of a class's and objectness.
+        average_threshold: boxes of an object that have a greater score are averaged, with their
+            keypoints, weighted by their scores; 1 if the best box counts alone. Not less than the
+            scores that tell an object: boxes that are hardly any skew its edges.
     """
 
     width: int
@@ -104,6 +108,7 @@ class DetectionsAttributes(Attributes):
     part: float = 0.0
     lowest: float = 0.0
     root: bool = False
+    average_threshold: float = 1.0
 
     @property
     def share_threshold(self) -> float:
@@ -143,6 +148,9 @@ class Detections(PostProcessing):
         demand(0 <= a.most <= MOST, f"{a.most} rows of results, of at most {MOST}")
         demand(a.class_step != 0, "classes in steps of zero")
         demand(0 <= a.overlap <= 1, f"an overlap of {a.overlap}, of 0 to 1")
+        demand(
+            0 <= a.average_threshold <= 1, f"an average from {a.average_threshold} on, of 0 to 1"
+        )
         boxes, scores = call.type(BOXES), call.type(SCORES)
         demand(boxes.rank == 3 and boxes.shape[0] == 1, f"boxes of shape {list(boxes.shape)}")
         numbers = boxes.shape[2]
@@ -181,15 +189,18 @@ class Detections(PostProcessing):
             given[index] = None if array is None else array.reshape(*array.shape[:2], -1)
         results = [np.zeros(out.type.shape, out.type.dtype.numpy) for out in call.outputs]
         found = _found(given, a)
-        count = len(found.rows)
+        count = len(found.objects)
         results[0][:count] = found.objects
         points, coefficients, prototypes = given[POINTS], given[COEFFICIENTS], given[PROTOTYPES]
         anchors = given[ANCHORS]
         if points is not None:
             own = None if anchors is None else anchors[found.rows]
-            results[1][:count] = _points(points[0, found.rows], own, a)
+            each = _points(points[0, found.rows], own, a)
+            results[1][:count, :, :2] = _averaged(each[..., :2], found.groups)
+            results[1][:count, :, 2] = each[found.groups.firsts, :, 2]
         if coefficients is not None and prototypes is not None:
-            results[-1][:count] = _masks(coefficients[0, found.rows], prototypes[0], found, a)
+            best = found.rows[found.groups.firsts]
+            results[-1][:count] = _masks(coefficients[0, best], prototypes[0], found, a)
         return results
 
 
@@ -234,10 +245,58 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
+class _Groups:
+    """Boxes that make up objects, one object after another, the best box of each first.
+
+    Attributes:
+        members: their numbers [m].
+        firsts: where among these each object begins [n].
+        weights: their shares in the object [m].
+    """
+
+    members: Indices
+    firsts: Indices
+    weights: Floats
+
+    @classmethod
+    def of(cls, groups: Sequence[Indices], scores: Floats) -> _Groups:
+        """Groups whose boxes count by their scores [n]."""
+        members = np.concatenate([np.empty(0, np.intp), *groups])
+        sizes = np.array([len(group) for group in groups], np.intp)
+        shares = [_shares(scores[group]) for group in groups]
+        weights = np.concatenate([np.empty(0, np.float32), *shares])
+        return cls(members, np.cumsum(sizes) - sizes, weights)
+
+
+def _shares(scores: Floats) -> Floats:
+    """Weights whose sum is one; exactly one for one score, so that nothing is rounded."""
+    if len(scores) == 1:
+        return np.ones(1, np.float32)
+    with np.errstate(all="ignore"):
+        result: Floats = scores / scores.sum()
+    return result
+
+
+def _averaged(values: Floats, groups: _Groups) -> Floats:
+    """Means [n,...] of values [m,...] of the members of groups."""
+    weights = groups.weights.reshape(-1, *[1] * (values.ndim - 1))
+    with np.errstate(all="ignore"):
+        result: Floats = np.add.reduceat(values * weights, groups.firsts, axis=0)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
 class _Found:
-    """Objects: their numbers among all boxes, and their rows [n,6]."""
+    """Objects.
+
+    Attributes:
+        rows: numbers among all boxes of those that make them up [m].
+        groups: which of these make up which.
+        objects: their rows [n,6].
+    """
 
     rows: Indices
+    groups: _Groups
     objects: Floats
 
 
@@ -260,12 +319,22 @@ def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
         corners = corners * np.array([a.x_scale, a.y_scale] * 2, np.float32)
     kind = kinds[:, None].astype(np.float32)
     if a.overlap >= 1:
-        kept = descending(best)[: a.most]
+        same = list(descending(best)[: a.most, None])
     else:
         apart = corners if a.agnostic else corners + kind * _APART
-        kept = suppressed(apart, best, a.most, np.float64(a.overlap))
-    objects = np.concatenate([corners, best[:, None], kind], axis=1)
-    return _Found(rows[kept], objects[kept])
+        same = grouped(apart, best, a.most, np.float64(a.overlap))
+    groups = _Groups.of([_counting(group, best, a) for group in same], best)
+    chosen = groups.members[groups.firsts]
+    edges = _averaged(corners[groups.members], groups)
+    objects = np.concatenate([edges, best[chosen, None], kind[chosen]], axis=1)
+    return _Found(rows[groups.members], groups, objects)
+
+
+def _counting(group: Indices, scores: Floats, a: DetectionsAttributes) -> Indices:
+    """The boxes of an object, the best first, that say where it is."""
+    if a.average_threshold >= 1:
+        return group[:1]
+    return group[: max(1, int((scores[group] > np.float32(a.average_threshold)).sum()))]
 
 
 def _whole(parts: Floats, a: DetectionsAttributes) -> Floats:

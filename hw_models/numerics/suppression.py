@@ -31,14 +31,33 @@ def suppressed(
     Returns:
         Indices of boxes, best first, equal ones in order.
     """
+    return np.array([group[0] for group in grouped(boxes, scores, most, overlap)], np.intp)
+
+
+def grouped(
+    boxes: Floats, scores: Floats, most: int, overlap: np.float32 | np.float64
+) -> list[Indices]:
+    """The best boxes, each with those that it suppresses.
+
+    Args:
+        boxes: as of `suppressed`, as are the others.
+        scores: one per box [n].
+        most: how many groups at most.
+        overlap: up to where boxes that overlap are apart.
+
+    Returns:
+        Indices of the boxes of each group, best first, equal ones in order; the groups in the order
+        of their best. Boxes of groups beyond the bound are in none.
+    """
     waiting = descending(scores)
-    selected: list[int] = []
-    while len(waiting) and len(selected) < most:
-        best, waiting = waiting[0], waiting[1:]
-        selected.append(int(best))
-        overlaps = _overlap(boxes[best], boxes[waiting]).astype(overlap.dtype)
-        waiting = waiting[~(overlaps > overlap)]
-    return np.array(selected, np.intp)
+    groups: list[Indices] = []
+    while len(waiting) and len(groups) < most:
+        best, others = waiting[0], waiting[1:]
+        overlaps = _overlap(boxes[best], boxes[others]).astype(overlap.dtype)
+        same = overlaps > overlap
+        groups.append(np.concatenate([waiting[:1], others[same]]))
+        waiting = others[~same]
+    return groups
 
 
 def _overlap(box: Floats, others: Floats) -> Floats:

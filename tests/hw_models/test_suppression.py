@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fitzroy.hw_models.numerics.suppression import suppressed
+from fitzroy.hw_models.numerics.suppression import grouped, suppressed
 
 BOXES = np.array([[0, 0, 10, 10], [1, 0, 10, 10], [20, 20, 30, 30], [0, 0, 5, 10]], np.float32)
 
@@ -30,6 +30,19 @@ def test_empty_boxes_overlap_nothing() -> None:
     scores = np.array([0.9, 0.8, 0.7], np.float32)
     assert suppressed(boxes, scores, 10, np.float64(0.0)).tolist() == [0, 1, 2]
     assert suppressed(boxes[:0], scores[:0], 10, np.float64(0.5)).tolist() == []
+
+
+def test_groups_are_the_best_boxes_with_those_that_they_suppress() -> None:
+    scores = np.array([0.5, 0.9, 0.7, 0.5], np.float32)
+    for most, wanted in ((10, [[1, 0, 3], [2]]), (1, [[1, 0, 3]]), (0, [])):
+        groups = grouped(BOXES, scores, most, np.float64(0.4))
+        assert [group.tolist() for group in groups] == wanted
+    # A box belongs to the best that it overlaps, and equal ones keep their order.
+    chain = np.array([[0, 0, 10, 10], [4, 0, 14, 10], [8, 0, 18, 10]], np.float32)
+    equal = np.full(3, 0.5, np.float32)
+    groups = grouped(chain, equal, 10, np.float64(0.4))
+    assert [group.tolist() for group in groups] == [[0, 1], [2]]
+    assert grouped(chain[:0], equal[:0], 10, np.float64(0.4)) == []
 
 
 def test_as_torchvision() -> None:

@@ -26,7 +26,11 @@ from fitzroy.compiler.passes.heads.schemes import scheme_of
 from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
 
 _BLAZE_OVERLAP = 0.3
-"""The overlap at which MediaPipe takes boxes for one object."""
+"""The overlap at which MediaPipe takes boxes for one object.
+
+Its graphs of faces, palms and poses choose with this one (`min_suppression_threshold`), and average
+the boxes of an object with their scores as weights (`algorithm: WEIGHTED`).
+"""
 
 _PAIR = 2
 """Numbers of an offset or of an extent."""
@@ -83,6 +87,7 @@ def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: s
     return Head(
         size, boxes, found.coding, found.exponent, found.rows,
         (1.0, 1.0), scores, objectness, logits, found.background, points, y_first=found.y_first,
+        averaged=chosen == Scheme.BLAZE,
         overlap=_BLAZE_OVERLAP if chosen == Scheme.BLAZE else None, root=found.root,
     )  # fmt: skip
 

@@ -62,6 +62,7 @@ class Head:
         points: keypoints.
         masks: masks.
         once: whether the model gives every object once.
+        averaged: whether the model's own software averages the boxes of an object.
         overlap: the overlap at which the model takes boxes for one object; None if it says none.
         agnostic: whether boxes of different classes are one object, too.
         y_first: whether boxes have y before x.
@@ -84,6 +85,7 @@ class Head:
     points: Points | None = None
     masks: Masks | None = None
     once: bool = False
+    averaged: bool = False
     overlap: float | None = None
     agnostic: bool = False
     y_first: bool = False

@@ -102,7 +102,7 @@ class ListDetections(HeadOptions, Pass):
     def _emitted(self, graph: Graph, head: Head) -> list[str]:
         """Emit the operator; names of its results."""
         width, height = head.size
-        most = self._most(head)
+        most, least = self._most(head), self._least(head)
         points, masks = head.points, head.masks
         a = DetectionsAttributes(
             width=width,
@@ -114,7 +114,7 @@ class ListDetections(HeadOptions, Pass):
             logits=head.logits,
             background=head.background,
             root=head.root,
-            score_threshold=self._least(head),
+            score_threshold=least,
             overlap=self._overlap(head),
             most=most,
             agnostic=head.agnostic,
@@ -124,6 +124,7 @@ class ListDetections(HeadOptions, Pass):
             point_logits=points is not None and points.logits,
             point_scores=points is not None and points.scored,
             peaks=head.peaks,
+            average_threshold=least if head.averaged else 1.0,
         )
         anchors = None
         if head.anchors is not None and a.coding.has_anchors:
@@ -229,7 +230,8 @@ def _probabilities(graph: Graph, name: str | None) -> str | None:
 def with_lower_threshold(graph: Graph) -> Graph:
     """A detector that lists all objects whose scores its scale holds, if those are logits.
 
-    So an object whose score is a little lower than that of another model is not lost to it.
+    So an object whose score is a little lower than that of another model is not lost to it. Boxes
+    are averaged as before, for those below the threshold have no part in objects of other models.
     """
     result = graph.copy()
     for node in result.nodes():
