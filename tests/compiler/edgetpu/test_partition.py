@@ -14,8 +14,6 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import StridedSliceAttributes
 from fitzroy.compiler.partition import Decided, partition
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
     COSTS,
@@ -71,42 +69,6 @@ def test_a_model_that_can_be_mapped_is_mapped() -> None:
     graph = chain(I8, (200, 200, 3))
     rescale(graph)
     assert where(graph, COSTS) == [(NAME, ["quantize"])]
-
-
-def resize(graph: Graph, extent: int) -> None:
-    """Append a bilinear resize."""
-    (x,) = graph.outputs
-    type, size = graph.type(x), (extent, extent)
-    larger = type.with_shape((1, *size, type.shape[-1]))
-    graph.outputs = [graph.emit("resize_bilinear", [x], larger, ResizeAttributes(size))]
-
-
-def test_the_host_enlarges_what_would_take_long_to_send() -> None:
-    graph = chain(I8, (28, 28, 21))
-    convolutions(graph, 3, 21)
-    resize(graph, 224)
-    assert where(graph, None) == [(NAME, ["conv_2d"] * 3 + ["resize_bilinear"])]
-    assert where(graph, COSTS) == [(NAME, ["conv_2d"] * 3), ("host", ["resize_bilinear"])]
-
-
-def test_the_host_cuts_what_would_take_long_to_take() -> None:
-    graph = chain(I8, (1000, 1000, 3))
-    (x,) = graph.outputs
-    attributes = StridedSliceAttributes((0, 400, 400, 0), (1, 32, 32, 3), (1,) * 4)
-    part = graph.type(x).with_shape((1, 32, 32, 3))
-    graph.outputs = [graph.emit("strided_slice", [x], part, attributes)]
-    convolutions(graph, 3)
-    assert where(graph, COSTS) == [("host", ["strided_slice"]), (NAME, ["conv_2d"] * 3)]
-
-
-def test_a_whole_model_is_not_divided_for_little() -> None:
-    graph = chain(I8, (8, 8, 8))
-    convolutions(graph, 3, 8)
-    resize(graph, 16)
-    names = {node.name for node in graph.nodes()}
-    # The host would save a little less than a part takes.
-    assert profitable(graph, names, COSTS) < names
-    assert where(graph, COSTS) == [(NAME, ["conv_2d"] * 3 + ["resize_bilinear"])]
 
 
 def test_a_cheap_operator_between_two_of_the_host_stays_there() -> None:
@@ -188,18 +150,6 @@ def test_gains_are_what_is_saved_without_transfers() -> None:
     assert gain(graph, [node], COSTS) == pytest.approx(saved - moved - COSTS.part)
     free = replace(COSTS, into=1e9, out=1e9, tensor=0)
     assert profitable(graph, {node.name}, free) == {node.name}
-
-
-def test_gains_count_what_the_model_takes_and_gives() -> None:
-    graph = chain(I8, (8, 8, 8))
-    convolutions(graph, 1)
-    (node,) = graph.nodes()
-    moved = COSTS.take(graph, graph.inputs[0]) + COSTS.give(graph, graph.outputs[0])
-    saved = COSTS.host.time(graph, node) - COSTS.chip.time(graph, node)
-    assert gain(graph, [node], COSTS) == pytest.approx(saved - moved - COSTS.part)
-    # In a larger model it would stay on the host; a whole model has a part in any case.
-    assert profitable(graph, {node.name}, COSTS) == set()
-    assert where(graph, COSTS) == [(NAME, ["conv_2d"])]
 
 
 # --- groups --------------------------------------------------------------------------------------

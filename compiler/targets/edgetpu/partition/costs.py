@@ -1,9 +1,8 @@
 """What does it cost to compute an operator on the chip or on the host, and to move its operands?
 
 The figures are those of a small host on USB 3 (`BEAGLE.hosts`), rounded. They only have to tell a
-convolution from a copy. Inputs of the model come from the host, and its outputs go there: if an
-operator at the end of a model enlarges an image, the host is done before the result has left the
-chip.
+convolution from a copy. Inputs and outputs of the model cross to the chip and back in any case, so
+they do not count; a model that can be mapped completely is therefore mapped completely.
 """
 
 from __future__ import annotations
@@ -163,12 +162,6 @@ def _network(graph: Graph, mappable: Collection[str], costs: Costs) -> Iterator[
             for reader in graph.consumers(name):
                 yield ("out", name), reader.name, None
                 yield reader.name, ("in", name), None
-            if name in graph.outputs:
-                yield ("out", name), _HOST, None
-    for name in graph.inputs:
-        yield ("in", name), _HOST, round(costs.take(graph, name) * _SCALE)
-        for reader in graph.consumers(name):
-            yield reader.name, ("in", name), None
 
 
 def gain(graph: Graph, part: Sequence[Node], costs: Costs) -> float:
@@ -185,17 +178,19 @@ def gain(graph: Graph, part: Sequence[Node], costs: Costs) -> float:
         saved += costs.host.time(graph, node) - costs.chip.time(graph, node)
     for name in _touched(graph, part):
         producer = graph.producer(name)
+        if producer is None:
+            continue
         readers = {reader.name for reader in graph.consumers(name)}
         # What other parts give and take does not depend on where this part is.
-        if producer is None or producer.name not in own:
+        if producer.name not in own:
             saved -= costs.take(graph, name)
-        elif readers - own or name in graph.outputs:
+        elif readers - own:
             saved -= costs.give(graph, name)
     return saved
 
 
 def total(graph: Graph, parts: Iterable[Sequence[Node]], costs: Costs) -> float:
-    """Microseconds of a model of which some parts are on the chip.
+    """Microseconds of a model of which some parts are on the chip, its own inputs left out.
 
     Args:
         graph: the model.

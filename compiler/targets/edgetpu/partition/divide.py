@@ -30,7 +30,6 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
     Costs,
     gain,
     profitable,
-    total,
 )
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Cuts, Work, cuts_of
 from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
@@ -101,7 +100,7 @@ def divide(
     refused = dict(refusals(graph, options) if known is None else known)
     while True:
         rejected = dict(refused)
-        if costs is not None:
+        if costs is not None and refused:
             rejected |= _unprofitable(graph, refused, costs)
         placements = _placements(graph, rejected)
         segments = [
@@ -109,7 +108,7 @@ def divide(
             for placement in placements
             if placement.target == NAME
         ]
-        if not rejected:
+        if not refused:
             return segments, placements
         # What comes from the host or goes there may lie otherwise than in the whole graph.
         found = {
@@ -138,25 +137,19 @@ def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement
 def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
     """Nodes that the chip could compute and had better not, with the reason.
 
-    One part at least stays on the chip. A model that can be there as a whole is, unless the host
-    saves as much time as pays for a part.
+    One part at least stays on the chip.
     """
-    found = _dear(graph, refused, costs)
-    if refused or not found:
-        return found
-    whole, divided = (total(graph, _parts(graph, rejected), costs) for rejected in (refused, found))
-    return found if whole - divided >= costs.part else {}
-
-
-def _dear(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
-    """Nodes that would take longer on the chip than on the host, with the reason."""
     mappable = [node.name for node in graph.nodes() if node.name not in refused]
     on_chip = profitable(graph, mappable, costs) or set(mappable)
     found = {
         name: _too_dear(graph, graph.node(name), costs) for name in mappable if name not in on_chip
     }
     while True:
-        parts = _parts(graph, {**refused, **found})
+        parts = [
+            placement.nodes
+            for placement in _placements(graph, {**refused, **found})
+            if placement.target == NAME
+        ]
         if len(parts) < 2:
             return found
         gains = [gain(graph, part, costs) for part in parts]
@@ -166,16 +159,11 @@ def _dear(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[st
         found |= {node.name: _too_dear(graph, node, costs) for node in parts[worst]}
 
 
-def _parts(graph: Graph, rejected: Mapping[str, Rejects]) -> list[tuple[Node, ...]]:
-    """Nodes of each part on the chip."""
-    return [item.nodes for item in _placements(graph, rejected) if item.target == NAME]
-
-
 def _too_dear(graph: Graph, node: Node, costs: Costs) -> Rejects:
     reject = Reject(
         _COSTS,
         f"{node.spelled} takes about {costs.host.time(graph, node):.0f} µs on the host; "
-        "moving operands to the chip and results back would cost more than it saves",
+        "moving its operands to the chip and back would cost more than it saves",
         "map it all the same: --partition all",
     )
     return (reject,)
