@@ -92,12 +92,13 @@ def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) ->
 
 
 def storing(rows: Sequence[Row]) -> float:
-    """Estimated cycles until `matrices` has put rows; they are 0 without rows."""
+    """Estimated cycles of `matrices` and the fence after it; 0 without rows."""
     if not rows:
         return 0.0
     words = sum(count for *_, count in _fills(rows))
     timing = BEAGLE.timing
-    return timing.mesh_fill_word * words + timing.conversion_word * len(rows) * len(rows[0])
+    packed = timing.conversion_word * len(rows) * len(rows[0])
+    return timing.mesh_fill_word * words + packed + timing.phase
 
 
 def _fills(rows: Sequence[Row]) -> list[tuple[int, int, int, int]]:

@@ -46,7 +46,6 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
 )
-from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fields import Producer, TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -164,7 +163,7 @@ class Product(Layer):
         product takes most.
         """
         steps = 1 if self.shared else 2 * _MATRIX // WORD
-        return word_cycles(area, groups, steps) + BEAGLE.timing.phase + storing([_SPREAD])
+        return word_cycles(area, groups, steps) + storing([_SPREAD])
 
     def windows(self, index: int) -> Windows:
         """The same element, or the only one."""

@@ -212,7 +212,7 @@ class Assembly(Layer):
         """
         # A constant is put in a phase of its own if the section joins its words.
         filled = self.fill is not None and -(-self.sections[0].channels // WORD) != groups
-        words, steps, phases, joins = 0, 0, sum((bool(self._rows()), filled)), False
+        words, steps, phases, joins = 0, 0, int(filled), False
         for section in self.sections:
             for part in _parts(section):
                 copied, joins = (
