@@ -273,7 +273,7 @@ class _Sweep:
         """Words of a rectangle of the window, block by block."""
         image, blocks = self.image, self.blocks
         if blocks is None:
-            return _whole(image, tile, rows, columns)
+            return rectangle(image, tile, rows, columns)
         if not (_some(rows) and _some(columns)):
             return None
         last = image.depth // WORD - (blocks.count - 1) * blocks.words
@@ -382,8 +382,8 @@ class _Sweep:
         )
 
 
-def _whole(image: Image, tile: int, rows: Interval, columns: Interval) -> Walk | None:
-    """Words of a rectangle of the window."""
+def rectangle(image: Image, tile: int, rows: Interval, columns: Interval) -> Walk | None:
+    """Words of a rectangle of a tile's window, with all channels; None if it is empty."""
     if not (_some(rows) and _some(columns)):
         return None
     words = (columns[1] - columns[0]) * image.depth // WORD

@@ -367,7 +367,8 @@ class Layer(ABC):
     """Whether the result comes back from the host, in whole rows."""
 
     compares: ClassVar[bool] = False
-    """Whether it takes maxima, for which the least byte lies around images, and not zero."""
+    """Whether it takes maxima. If only such layers read beyond the border of an image, the least
+    byte surrounds it instead of zero."""
 
     word_steps: ClassVar[int] = 0
     """Steps for each word of the result, estimated; 0 if it takes its time otherwise."""

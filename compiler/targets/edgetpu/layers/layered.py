@@ -37,7 +37,7 @@ class Layered:
 
     @cached_property
     def compared(self) -> Set[str]:
-        """Images around which only maxima reach."""
+        """Images of which only maxima read beyond the border."""
         compared: set[str] = set()
         others: set[str] = set()
         for layer in self.layers:
@@ -47,7 +47,7 @@ class Layered:
         return compared - others
 
     def _reaches_around(self, layer: Layer, index: int) -> bool:
-        """Whether windows of a layer reach over the border of an operand."""
+        """Whether windows of a layer extend beyond the border of an operand."""
         shape, result = self.type(layer.reads[index]).shape, self.type(layer.writes).shape
         windows = layer.windows(index)
         if windows == POINT:

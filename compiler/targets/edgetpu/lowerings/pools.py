@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import (
 )
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.layers.halo import rectangle
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
@@ -274,7 +275,7 @@ class MaxPool(_Pool):
                 words = min(LANES, source.depth - channel) // WORD
                 self._block(context, strips, range(channel, channel + WORD * words, WORD), first)
         if source.border != LEAST:
-            # Others reach around the image, too.
+            # Other layers read beyond the border, too.
             _surround(builder, source, source.border)
 
     def _block(
@@ -365,31 +366,15 @@ def _beyond(source: Image, side: int, value: int, tile: int) -> Mesh | None:
         ((top, bottom), (left, min(right, 0))),
         ((top, bottom), (max(left, width), right)),
     )[side]
-    if rows[0] >= rows[1] or columns[0] >= columns[1]:
-        return None
-    return fill(
-        walk(
-            source.address(tile, rows[0], columns[0]) // WORD,
-            word=((columns[1] - columns[0]) * source.depth // WORD, 1),
-            line=(rows[1] - rows[0], source.pitch // WORD),
-        ),
-        value * 0x01010101,
-    )
+    words = rectangle(source, tile, rows, columns)
+    return None if words is None else fill(words, value * 0x01010101)
 
 
 def _gap(source: Image, tile: int) -> Mesh | None:
     """Write the columns after a tile's window, which are transposed together with others."""
     (top, bottom), (left, right) = source.window(tile)
-    missing = source.columns.most - (right - left)
-    if not missing or top == bottom:
-        return None
-    return fill(
-        walk(
-            source.address(tile, top, right) // WORD,
-            word=(missing * source.depth // WORD, 1),
-            line=(bottom - top, source.pitch // WORD),
-        )
-    )
+    words = rectangle(source, tile, (top, bottom), (right, left + source.columns.most))
+    return None if words is None else fill(words)
 
 
 def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:

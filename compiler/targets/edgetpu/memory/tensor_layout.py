@@ -230,7 +230,7 @@ class Image:
         channels: channels.
         zero_point: stored value of zero, unsigned.
         base: byte address of the window's first element, on every tile; -1 before it has one.
-        compared: whether only maxima reach around it.
+        compared: whether only maxima read beyond its border.
     """
 
     name: str
@@ -269,7 +269,7 @@ class Image:
 
     @property
     def border(self) -> int:
-        """Stored value of what lies around it, unsigned: zero, or the least byte for maxima."""
+        """Stored value that surrounds it, unsigned: zero, or the least byte for maxima."""
         return LEAST if self.compared else self.zero_point
 
     @property
