@@ -114,6 +114,29 @@ def test_bytes_that_join_a_word_last_take_no_phase_after_that() -> None:
     assert layer.mark.cycles == pytest.approx(layer.cycles, rel=0.02)
 
 
+def test_matrices_of_layers_for_single_elements_are_estimated() -> None:
+    graph = chain(DType.INT8, (24, 24, 8))
+    (x,) = graph.outputs
+    type = graph.type(x)
+    x = graph.emit("abs", [x], type, NO_ATTRIBUTES)
+    box = StridedSliceAttributes((0, 0, 0, 0), (1, 24, 24, 1), (1, 1, 1, 1))
+    one = graph.emit("strided_slice", [x], replace(type, shape=box.size), box)
+    spread = graph.emit("add", [x, one], type, ActivationAttributes())
+    double = graph.emit("add", [spread, spread], type, ActivationAttributes())
+    graph.outputs = [graph.emit("abs", [double], type, NO_ATTRIBUTES)]
+    (part,) = compile_edgetpu(Source.of(graph), costs=None).segments
+    found = steps(form(part, Emitted).marks, estimate(part.package, "network"))
+    judged = [item for item in found if item.mark.kind in ("channels", "pointwise")]
+    assert [item.mark.kind for item in judged] == [
+        "pointwise",
+        "channels",
+        "pointwise",
+        "pointwise",
+    ]
+    for item in judged:
+        assert item.mark.cycles == pytest.approx(item.cycles, rel=0.05), item.mark.name
+
+
 @pytest.mark.long
 def test_estimates_count_every_step_and_phase() -> None:
     graph = chain(DType.INT8, (40, 40, 16))

@@ -14,7 +14,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, once
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, word_cycles
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     EVERY,
     WORD,
@@ -165,7 +165,11 @@ class Pointwise(Layer):
     exact = True
     reading = True
     by_name = True
-    word_steps = 1
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles: a step for each matrix; the matrices come first."""
+        steps = 2 if self.wide_factors else max(1, len(self.rows))
+        return word_cycles(area, groups, steps) + storing(self.rows)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for matrices that are packed into wide memory."""

@@ -188,7 +188,10 @@ class Channels(Layer):
     """An image of one channel, with many of the same."""
 
     strips = True
-    word_steps = 1
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles: a step for each word; the matrix comes first."""
+        return word_cycles(area, groups, 1) + storing([_FIRST])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for the matrix that is packed into wide memory."""
