@@ -156,7 +156,11 @@ class FuseActivations(Pass):
         return free and same and name not in graph.outputs and len(graph.consumers(name)) == 1
 
 
-_NO_BOUND = {"maximum": -math.inf, "minimum": math.inf}
+_NEUTRAL = {"add": 0.0, "maximum": -math.inf, "minimum": math.inf, "mul": 1.0}
+"""Operands that change nothing, on either side; exported softmax and normalizations have them."""
+
+_NEUTRAL_SECOND = _NEUTRAL | {"div": 1.0, "sub": 0.0}
+"""The same for second operands."""
 
 
 @dataclass(frozen=True)
@@ -167,14 +171,15 @@ class Simplify(Pass):
 
     def run(self, graph: Graph) -> Graph:
         """Rewrite until nothing is left to remove."""
-        for node in graph.nodes():
+        for name in [node.name for node in graph.nodes()]:
+            node = graph.node(name)
             if node.op == "reshape":
                 self._merge_reshape(graph, node)
-            elif self._bounds_nothing(graph, node, 0):
+            elif self._is_neutral(graph, node, 0):
                 graph.update(replace(node, inputs=node.inputs[::-1]))
             elif node.op in _BROADCASTING:
                 self._repeat_nothing(graph, node)
-            current = graph.node(node.name)
+            current = graph.node(name)
             if self._is_identity(graph, current):
                 source, result = str(current.inputs[0]), current.outputs[0]
                 if result in graph.outputs and (
@@ -218,11 +223,16 @@ class Simplify(Pass):
         graph.update(replace(node, inputs=tuple(names)))
 
     @staticmethod
-    def _bounds_nothing(graph: Graph, node: Node, index: int) -> bool:
-        """Whether an operand is an infinite bound, as exported softmax has."""
-        bound = _NO_BOUND.get(node.op)
-        data = None if bound is None else graph.value(str(node.inputs[index])).data
-        return data is not None and data.dtype.kind == "f" and bool((data == bound).all())
+    def _is_neutral(graph: Graph, node: Node, index: int) -> bool:
+        """Whether an operand is a constant that leaves the other one as it is."""
+        neutral = (_NEUTRAL_SECOND if index else _NEUTRAL).get(node.op)
+        if neutral is None:
+            return False
+        data = graph.value(str(node.inputs[index])).data
+        free = getattr(node.attributes, "activation", Activation.NONE) is Activation.NONE
+        return (
+            free and data is not None and data.dtype.kind == "f" and bool((data == neutral).all())
+        )
 
     @staticmethod
     def _is_identity(graph: Graph, node: Node) -> bool:
@@ -236,7 +246,7 @@ class Simplify(Pass):
         before, after = graph.type(node.inputs[0]), graph.type(node.outputs[0])
         if before != after:
             return False
-        if Simplify._bounds_nothing(graph, node, 1):
+        if Simplify._is_neutral(graph, node, 1):
             return True
         a = node.attributes
         if isinstance(a, ReshapeAttributes) or node.op in ("quantize", "cast", "copy"):

@@ -60,9 +60,15 @@ CASES = {
   %b : float32[3,2] = reshape(%a) {shape = [3, 2]}
   %c : float32[3,2] = transpose(%b) {perm = [0, 1]}
   %d : float32[3,2] = exp(%c)
-  %y : float32[3,2] = copy(%d)
+  const %zeros : float32[2]
+  const %one : float32[1]
+  %e : float32[3,2] = add(%zeros, %d) {activation = none}
+  %f : float32[3,2] = mul(%e, %one) {activation = none}
+  %g : float32[3,2] = sub(%f, %zeros) {activation = none}
+  %h : float32[3,2] = div(%g, %one) {activation = none}
+  %y : float32[3,2] = copy(%h)
   output %y
-}
+} data { %zeros = "AAAAAAAAAAA=" %one = "AACAPw==" }
 """,
         """
   input %x : float32[2,3]
@@ -254,6 +260,21 @@ def test_pass(name: str) -> None:
   %y : float32[1,5,4,1] = conv_2d(%p, %w) {stride = [1, 1], dilation = [1, 1], padding = [0, 0, 0, 0], activation = none}
   output %y
 }
+""",
+        ),
+        # Zero less a number, one divided by it, and clamped sums with zero are something else.
+        (
+            "simplify",
+            """
+  input %x : float32[2]
+  const %zero : float32[1]
+  const %one : float32[1]
+  %a : float32[2] = sub(%zero, %x) {activation = none}
+  %b : float32[2] = div(%one, %a) {activation = none}
+  %c : float32[2] = add(%b, %zero) {activation = relu}
+  %y : float32[2] = exp(%c)
+  output %y
+} data { %zero = "AAAAAA==" %one = "AACAPw==" }
 """,
         ),
         # An output keeps a value of its own.

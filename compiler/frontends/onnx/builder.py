@@ -50,6 +50,7 @@ class Builder:
         self.origin: Origin | None = None
         self._constants: dict[tuple[int, Shape, Shape], tuple[str, Array]] = {}
         self._moved: dict[tuple[str, Shape], str] = {}
+        self._reshaped: dict[str, tuple[Tensor, Tensor]] = {}
         self._coded: set[str] = set()
         self._counts: dict[str, int] = {}
 
@@ -430,16 +431,30 @@ class Builder:
             return x
         if x.size == 0:
             return self.variable(self.emit("reshape", [self.value(x)], ReshapeAttributes(shape)))
+        before = self.moved_from(x)
+        if before is not None and before.shape == shape:
+            return before
         split, perm = relaid(x, shape)
         if split is None:
-            x = self.plain(self.variable(self.value(x)))
-            split, perm = relaid(x, shape)
-            assert split is not None
+            return self._reordered(x, shape)
         stored = tuple(split[axis] for axis in perm)
         name = x.name
         if stored != x.stored_shape:
             name = self.emit("reshape", [name], ReshapeAttributes(stored))
         return Tensor(shape, x.dtype, None, name, split, perm)
+
+    def _reordered(self, x: Tensor, shape: Shape) -> Tensor:
+        """A tensor with another shape that needs its elements in ONNX's order."""
+        result = self.reshape(self.plain(self.variable(self.value(x))), shape)
+        self._reshaped[result.name] = (result, x)
+        return result
+
+    def moved_from(self, x: Tensor) -> Tensor | None:
+        """What a reshape gave another shape, if it had to move elements for that."""
+        if x.data is not None or x.name not in self._reshaped:
+            return None
+        after, before = self._reshaped[x.name]
+        return before if after == x else None
 
     def copy(self, name: str) -> str:
         """A value of its own with the elements of another, which may be a constant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -101,16 +102,99 @@ def standardized(build: Builder, x: Tensor, axes: Shape, epsilon: float) -> Tens
 @imports("InstanceNormalization")
 def instance_normalization(op: Operation) -> Tensor:
     """Every channel of every image standardized, then scaled and offset."""
-    x, build = op.input(), op.build
+    x, build, epsilon = op.input(), op.build, op.number("epsilon", 1e-5)
     if x.rank < 3:
         raise Refusal("onnx-rank", f"InstanceNormalization of {x.rank} dimensions")
+    factors = [op.input(1), op.input(2)]
+    grouped = _image_of_groups(build, x)
+    if grouped is not None:
+        result = _scaled(build, _in_groups(build, grouped, x.shape[1], epsilon), factors)
+        return build.reshape(result, x.shape)
     inner = _unmerged(x)
     axes = tuple(range(2, x.rank)) if inner is None else tuple(range(1, len(inner)))
     image = x if inner is None else build.reshape(x, inner)
-    result = standardized(build, image, axes, op.number("epsilon", 1e-5))
-    result = build.mul(result, per_channel(build, op.input(1), image.rank))
-    result = build.add(result, per_channel(build, op.input(2), image.rank))
+    result = _scaled(build, standardized(build, image, axes, epsilon), factors)
     return build.reshape(result, x.shape)
+
+
+@imports("GroupNormalization")
+def group_normalization(op: Operation) -> Tensor:
+    """Groups of channels of every image standardized, then scaled and offset.
+
+    Before opset 21, scales and offsets are those of groups.
+    """
+    x, build, groups = op.input(), op.build, op.integer("num_groups")
+    if x.rank < 3 or groups < 1 or x.shape[1] % groups:
+        raise Refusal("onnx-attribute", f"GroupNormalization of {list(x.shape)} in {groups} groups")
+    result = _in_groups(build, x, groups, op.number("epsilon", 1e-5))
+    return _scaled(build, result, [op.input(1), op.input(2)])
+
+
+def _scaled(build: Builder, x: Tensor, factors: Sequence[Tensor]) -> Tensor:
+    """An image [N,C,...] times a scale, and an offset added: one number for each group of channels.
+
+    Args:
+        build: the graph.
+        x: the image.
+        factors: scale and offset, [G], where C is a multiple of G.
+    """
+    scale, bias = (
+        per_channel(build, _repeated(build, values, x.shape[1]), x.rank) for values in factors
+    )
+    return build.add(build.mul(x, scale), bias)
+
+
+def _repeated(build: Builder, values: Tensor, count: int) -> Tensor:
+    """Each of some numbers so often that there are `count` of them.
+
+    Raises:
+        Refusal: there are not as many as groups of equal size have.
+    """
+    if values.rank != 1 or not values.size or count % values.size:
+        raise Refusal("onnx-type-rule", f"factors {list(values.shape)} of {count} channels")
+    size = count // values.size
+    if values.data is not None:
+        return build.constant(values.data.repeat(size), values.name)
+    ones = build.constant(np.ones((1, size), values.dtype.numpy))
+    return build.reshape(build.mul(build.reshape(values, (values.size, 1)), ones), (count,))
+
+
+def _in_groups(build: Builder, x: Tensor, groups: int, epsilon: float) -> Tensor:
+    """Groups of channels of an image [N,C,...] less their means, divided by their deviations.
+
+    Channels are averaged first, so that the image stays as it is stored, and what is left for the
+    groups is a product of a vector and a matrix.
+    """
+    if groups == x.shape[1]:
+        return standardized(build, x, tuple(range(2, x.rank)), epsilon)
+    centred = build.binary("sub", x, _means_of_groups(build, x, groups))
+    variance = _means_of_groups(build, build.unary("square", centred), groups)
+    return build.mul(centred, reciprocal_deviation(build, variance, epsilon))
+
+
+def _means_of_groups(build: Builder, x: Tensor, groups: int) -> Tensor:
+    """For each channel of an image [N,C,...], the mean of its group: [N,C,1,...]."""
+    means, count = reduced(build, "mean", x, tuple(range(2, x.rank))), x.shape[1]
+    budget.demand(4 * count * count, "the channels of groups")
+    same = np.kron(np.eye(groups), np.full((count // groups,) * 2, groups / count))
+    matrix = build.constant(same.astype(np.float32))
+    rows = connected(build, build.reshape(means, (x.shape[0], count)), matrix, None)
+    return build.reshape(rows, means.shape)
+
+
+def _image_of_groups(build: Builder, x: Tensor) -> Tensor | None:
+    """The image [N,C,...] whose channels and pixels a reshape divided into groups [N,G,...].
+
+    Exporters that have no operator for groups write them so. The order of the elements of a group
+    does not matter for its mean, so the image is normalized as it is stored.
+
+    Returns:
+        None if `x` is something else.
+    """
+    image = build.moved_from(x)
+    if image is None or x.rank != 3 or image.rank < 3 or image.shape[0] != x.shape[0]:
+        return None
+    return None if image.shape[1] % x.shape[1] else image
 
 
 def _unmerged(x: Tensor) -> Shape | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.compiler.onnx.models import compare, helper, model, operators, read
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.onnx.builder import Builder
@@ -90,9 +91,9 @@ def test_transpositions_of_the_model_are_labels() -> None:
     assert operators(compare(data, {"x": weights(1, 6, 5, 3)})) == ["conv_2d"]
 
 
-@pytest.mark.parametrize(("images", "groups"), [(1, 1), (2, 1), (1, 3)])
-def test_images_normalized_as_a_whole_stay_where_they_are(images: int, groups: int) -> None:
-    """So PyTorch exports `GroupNorm`; of several groups, channels are divided."""
+@pytest.mark.parametrize(("images", "groups"), [(1, 1), (2, 1), (1, 3), (2, 2), (1, 6)])
+def test_images_normalized_in_groups_stay_where_they_are(images: int, groups: int) -> None:
+    """So PyTorch exports `GroupNorm`."""
     node, shape = helper().make_node, (images, 6, 5, 4)
     nodes = [
         node("Conv", ["x", "v"], ["c"]),
@@ -112,9 +113,56 @@ def test_images_normalized_as_a_whole_stay_where_they_are(images: int, groups: i
     compare(data, {"x": weights(images, 3, 5, 4)})
     graph = read(data, Reading())
     # One is for the output, which keeps its order.
-    assert (operators(graph).count("transpose") > 1) == (groups > 1)
+    assert operators(graph).count("transpose") == 1
     if groups == 1:
         assert all(len(graph.type(n.outputs[0]).shape) == 4 for n in graph.nodes())
+
+
+@pytest.mark.parametrize(("opset", "factors"), [(18, 3), (21, 6)])
+def test_groups_of_channels_are_normalized_where_they_are(opset: int, factors: int) -> None:
+    node = helper().make_node
+    nodes = [
+        node("Conv", ["x", "v"], ["c"]),
+        node("GroupNormalization", ["c", "s", "b"], ["n"], num_groups=3, epsilon=1e-3),
+        node("Conv", ["n", "w"], ["y"]),
+    ]
+    constants = {
+        "v": weights(6, 3, 1, 1), "w": weights(2, 6, 1, 1),
+        "s": weights(factors), "b": weights(factors),
+    }  # fmt: skip
+    data = model(nodes, [("x", [2, 3, 5, 4])], ["y"], constants, opset=opset)
+    compare(data, {"x": weights(2, 3, 5, 4)})
+    graph = read(data, Reading())
+    # One is for the output, which keeps its order.
+    assert operators(graph).count("transpose") == 1
+    # What has the size of the image is the two convolutions and: less the mean, its square, times
+    # the deviation, scaled, offset.
+    images = [n.op for n in graph.nodes() if graph.type(n.outputs[0]).shape == (2, 5, 4, 6)]
+    assert images == ["conv_2d", "sub", "square", "mul", "mul", "add"]
+
+
+@pytest.mark.parametrize("groups", [0, 4])
+def test_groups_that_channels_do_not_fill_are_refused(groups: int) -> None:
+    nodes = [helper().make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=groups)]
+    data = model(nodes, [("x", [1, 6, 2, 2])], ["y"], {"s": weights(6), "b": weights(6)}, opset=21)
+    with pytest.raises(UnsupportedError, match=f"in {groups} groups"):
+        read(data)
+
+
+def test_a_reshape_that_is_undone_moves_nothing() -> None:
+    nodes = [
+        helper().make_node("Conv", ["x", "v"], ["c"]),
+        helper().make_node("Reshape", ["c", "flat"], ["r"]),
+        helper().make_node("Reshape", ["r", "whole"], ["i"]),
+        helper().make_node("Conv", ["i", "w"], ["y"]),
+    ]
+    constants = {
+        "v": weights(6, 3, 1, 1), "w": weights(2, 6, 1, 1),
+        "flat": np.array((1, 3, -1)), "whole": np.array((1, 6, 5, 4)),
+    }  # fmt: skip
+    data = model(nodes, [("x", [1, 3, 5, 4])], ["y"], constants)
+    compare(data, {"x": weights(1, 3, 5, 4)})
+    assert operators(read(data, Reading())) == ["conv_2d", "conv_2d", "transpose"]
 
 
 def test_a_normalization_of_single_numbers_is_zero() -> None:
