@@ -2,7 +2,9 @@
 
 Squeeze and excitation, and normalization over whole images, take the mean of an image of any size,
 and the chip counts the elements that it sums in 14 bits. Means of small blocks come first, each
-rounded to 8 bits: rounding errors cancel out in the mean of many blocks.
+rounded to 8 bits: rounding errors cancel out in the mean of many blocks. Where channels are divided
+into groups, as Keras normalizes them, means of channels come first, too: the chip sums the pixels
+of each channel where they are.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes
 from fitzroy.compiler.ops.windows import Pair
 from fitzroy.compiler.quantization.rules import touches_reals
 
@@ -28,15 +32,18 @@ def divide_means(graph: Graph) -> None:
     """Take means over images of float32 in two steps, where they are of too many elements.
 
     Args:
-        graph: it is changed; images are [N,H,W,C].
+        graph: it is changed; images are [N,H,W,C], or [N,H,W,G,C] with channels in groups.
     """
     for node in graph.nodes():
         if node.op == "mean" and touches_reals(graph, node):
             axes, shape = _axes(node), graph.type(str(node.inputs[0])).shape
-            if len(shape) != 4 or not axes.issuperset(_IMAGE):
+            if len(shape) < 4 or not axes.issuperset(_IMAGE):
                 continue
-            _, height, width, channels = shape
-            if 3 in axes and height * width * channels > MOST_ELEMENTS:
+            _, height, width, *channels = shape
+            grouped, more = len(channels) > 1, axes - {0, *_IMAGE}
+            if grouped and not more:
+                continue
+            if grouped or (more and height * width * channels[0] > MOST_ELEMENTS):
                 node = _after_images(graph, node)
             if height * width > MOST_ELEMENTS:
                 _after_blocks(graph, node, (height, width))
@@ -49,14 +56,27 @@ def _axes(node: Node) -> set[int]:
 
 
 def _after_images(graph: Graph, node: Node) -> Node:
-    """Take the mean of each channel first; returns the node that takes it."""
+    """Take the mean of each channel first; returns the node that takes it.
+
+    Args:
+        graph: it is changed.
+        node: takes a mean of an image [N,H,W,...].
+    """
     source = str(node.inputs[0])
-    type = graph.type(source)
-    kept = type.with_shape((type.shape[0], 1, 1, type.shape[3]))
-    attributes = ReductionAttributes(_IMAGE, keep_dims=True)
-    name = graph.emit("mean", [source], kept, attributes, stem=f"{node.name}.channels")
+    type, stem = graph.type(source), f"{node.name}.channels"
+    count, height, width, *groups = type.shape
+    image = type.with_shape((count, height, width, prod(groups)))
+    if len(groups) > 1:
+        attributes = ReshapeAttributes(image.shape)
+        source = graph.emit("reshape", [source], image, attributes, stem=stem)
+    channels = image.with_shape((count, 1, 1, image.shape[3]))
+    found = graph.emit("mean", [source], channels, ReductionAttributes(_IMAGE, True), stem=stem)
+    name = found
+    if len(groups) > 1:
+        divided = type.with_shape((count, 1, 1, *groups))
+        name = graph.emit("reshape", [found], divided, ReshapeAttributes(divided.shape), stem=stem)
     graph.update(replace(node, inputs=(name,)))
-    return graph.node(name)
+    return graph.node(found)
 
 
 def _after_blocks(graph: Graph, node: Node, extent: Pair) -> None:

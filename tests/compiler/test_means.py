@@ -57,6 +57,15 @@ def test_as_many_elements_are_summed_at_once_as_the_chip_sums() -> None:
         ((1, 32, 32, 16), (1, 2, 3), True, ["mean"]),
         ((1, 32, 32, 17), (1, 2, 3), True, ["mean", "mean"]),
         ((1, 160, 160, 3), (1, 2, 3), False, ["average_pool_2d", "mean", "mean"]),
+        # Channels in groups, as Keras normalizes them.
+        ((1, 32, 32, 4, 8), (1, 2, 4), True, ["reshape", "mean", "reshape", "mean"]),
+        (
+            (2, 160, 160, 3, 2),
+            (1, 2, 4),
+            False,
+            ["reshape", "average_pool_2d", "mean", "reshape", "mean"],
+        ),
+        ((1, 32, 32, 4, 8), (1, 2), True, ["mean"]),
         # Others are not over images.
         ((1, 160, 160, 3), (1,), True, ["mean"]),
         ((160, 160, 3), (0, 1), True, ["mean"]),
@@ -85,10 +94,18 @@ def test_steps_are_of_no_more_elements_than_can_be_summed() -> None:
     assert operators(graph) == [pool.op, whole.op]
 
 
-@pytest.mark.parametrize("axes", [(1, 2), (1, 2, 3)])
-def test_quantized_means_of_many_elements_run_on_the_chip(axes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1, 132, 136, 4), (1, 2)),
+        ((1, 132, 136, 4), (1, 2, 3)),
+        ((1, 48, 48, 4, 8), (1, 2, 4)),
+    ],
+)
+def test_quantized_means_of_many_elements_run_on_the_chip(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
     """The image is scaled by them, as in squeeze and excitation."""
-    shape = (1, 132, 136, 4)
     graph = mean(shape, axes)
     product = graph.emit(
         "mul", ["image", graph.outputs[0]], graph.type("image"), ActivationAttributes()
