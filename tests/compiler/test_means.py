@@ -111,9 +111,9 @@ def test_quantized_means_of_many_elements_run_on_the_chip(
         "mul", ["image", graph.outputs[0]], graph.type("image"), ActivationAttributes()
     )
     graph.outputs.append(product)
-    given = [picture(shape, seed) for seed in range(3)]
-    result = quantize_model(graph, given[:2], QuantizeOptions())
-    for off in compare(result.source, result.counterpart, given[2:]).outputs.values():
+    given = [picture(shape, seed) for seed in range(9)]
+    result = quantize_model(graph, given[:8], QuantizeOptions())
+    for off in compare(result.source, result.counterpart, given[8:]).outputs.values():
         assert off.decibels > 30
     compiled = compile_edgetpu(Source.of(result.graph))
     assert not compiled.unmapped
@@ -122,6 +122,6 @@ def test_quantized_means_of_many_elements_run_on_the_chip(
         Interpreter(compiled.data, device="sim:direct") as chip,
         Interpreter(compiled.data, device=TwinDevice(result.graph)) as twin,
     ):
-        stored = {"image": stored_input(given[2]["image"], result.graph.type("image"))}
+        stored = {"image": stored_input(given[8]["image"], result.graph.type("image"))}
         for ours, theirs in zip(chip.run(stored).values(), twin.run(stored).values(), strict=True):
             np.testing.assert_array_equal(ours, theirs)
