@@ -4,7 +4,8 @@
 of a part fits. Operators that do not fit go to the host, and the model is divided again, so one
 operator never keeps the others from the chip. The work is bounded: a model is divided at most
 `_MOST_DIVISIONS` times. If no part fits as a whole, each operator is tried alone, once, and the
-model is divided as many times again.
+model is divided as many times again. Most parts stay the same when a model is divided again: while
+it is not known whether all parts fit, their earlier programs stand in for them.
 """
 
 from __future__ import annotations
@@ -156,20 +157,29 @@ def proven(
 
 
 def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> None:
-    """Make programs of all parts that fit, of models that share the memory of one chip."""
+    """Make programs of all parts that fit, of models that share the memory of one chip.
+
+    After a division, parts that are as before have other rows than before. Until the other parts
+    are known to fit, they keep their programs, so the work grows with the number of parts and that
+    of divisions, not with both.
+    """
     needs: list[_Need] | None = None
     known: dict[_Key, _Need] = {}
+    trial = False
     while True:
         if needs is None:
             needs = _needs(drafts, options, known)
-        chip = _Chip(options, list(needs))
+        chip = _Chip(options, list(needs), trial)
         for draft in drafts:
             told = progress if len(drafts) == 1 else prefixed(draft.model.path, progress)
             if not draft.lower(chip, told):
                 # Its parts are others now.
-                needs = None
+                needs, trial = None, True
                 break
         else:
+            if chip.stand_ins:
+                trial = False
+                continue
             if chip.disjoint or chip.staging <= options.staging:
                 return
             # What a later program needs for data, an earlier one has given to parameters.
@@ -262,11 +272,16 @@ class _Chip:
     Attributes:
         options: how the next program is generated.
         needs: what each program to come needs.
+        trial: whether programs that were generated with other options may stand in, to find out
+            whether all parts fit.
+        stand_ins: how many do.
         staging: rows at the top that some program uses for data.
     """
 
     options: Options
     needs: list[_Need]
+    trial: bool = False
+    stand_ins: int = 0
     staging: int = 0
 
     @property
@@ -274,8 +289,12 @@ class _Chip:
         """Whether no parameters lie in rows for data."""
         return max(self.options.taken) <= WIDE_ROWS - self.staging
 
-    def lower(self, segment: Segment) -> Part:
+    def lower(self, segment: Segment, known: Part | None) -> Part:
         """The program of the next part.
+
+        Args:
+            segment: the part.
+            known: its program from before, if it has one.
 
         Raises:
             CapacityError: it does not fit.
@@ -283,10 +302,18 @@ class _Chip:
         own, options = self.needs.pop(0), self.options
         if self.needs or any(options.taken):
             options = replace(options, share=self._share(own))
-        forms: list[Form] = []
-        found = lower(segment.graph, options, forms.append)
-        self._take(found)
-        return Part(segment, found, tuple(forms), options)
+        part = self._stand_in(known, options) or _part(segment, options)
+        self._take(part.object)
+        return part
+
+    def _stand_in(self, known: Part | None, options: Options) -> Part | None:
+        """A program from before, if it will do."""
+        if known is None or known.options == options:
+            return known
+        if not self.trial:
+            return None
+        self.stand_ins += 1
+        return known
 
     def _share(self, own: _Need) -> Share:
         """What the next program gets, and what programs after it are to find.
@@ -315,6 +342,17 @@ class _Chip:
         self.staging = max([self.staging, *(reserved.rows for reserved in needs.staging or ())])
 
 
+def _part(segment: Segment, options: Options) -> Part:
+    """A part and its program.
+
+    Raises:
+        CapacityError: it does not fit.
+    """
+    forms: list[Form] = []
+    found = lower(segment.graph, options, forms.append)
+    return Part(segment, found, tuple(forms), options)
+
+
 @dataclass
 class _Draft:
     """A model on its way to programs.
@@ -329,6 +367,7 @@ class _Draft:
         tried: whether every operator has been tried alone.
         left: parts that do not fit, by their nodes, and why.
         parts: parts that fit.
+        programs: the last program of every part that has had one, by its nodes.
     """
 
     model: Divided
@@ -340,6 +379,7 @@ class _Draft:
     tried: bool = False
     left: list[tuple[Segment, FitzroyError]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    programs: dict[tuple[Node, ...], Part] = field(default_factory=dict)
 
     @property
     def unconfirmed(self) -> UnconfirmedError | None:
@@ -407,7 +447,9 @@ class _Draft:
             size = f": {len(segment.nodes)} operators"
             progress(counted("part", number, len(self.segments), size))
             try:
-                self.parts.append(chip.lower(segment))
+                part = chip.lower(segment, self.programs.get(segment.nodes))
+                self.programs[segment.nodes] = part
+                self.parts.append(part)
             except (CapacityError, UnsupportedError) as error:
                 if isinstance(error, UnconfirmedError) and not self.options.conservative:
                     raise

@@ -9,6 +9,7 @@ import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow, image
 from tests.compiler.edgetpu_models import differences
 from tests.support import corpus_path
+from tests.work import calls_at_most
 
 import fitzroy
 from fitzroy.base.errors import CapacityError, FormatError, InternalError, UnsupportedError
@@ -18,6 +19,7 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.shape import TransposeAttributes
+from fitzroy.compiler.targets.edgetpu.chip import Divided, lower_together
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk
 from fitzroy.compiler.targets.edgetpu.layers import matrices
@@ -30,9 +32,11 @@ from fitzroy.compiler.targets.edgetpu.layers.refusal import (
     refusing,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.partition.divide import concerned
+from fitzroy.compiler.targets.edgetpu.partition.divide import concerned, refusals
 from fitzroy.compiler.targets.edgetpu.program import lower
+from fitzroy.compiler.targets.edgetpu.program.stages import Observer
 from fitzroy.formats import tflite
+from fitzroy.formats.object_file import ObjectFile
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.traversal import BYTES
 
@@ -250,6 +254,50 @@ def test_parts_that_stay_are_laid_out_once_when_a_model_is_divided_again(
     assert [name for name, _ in left(result)] == [names[2], names[4]]
     parts = [names[:2], names[3:], names[3:4], names[5:]]
     assert asked == [tuple(part) for part in parts]
+
+
+def test_parts_that_stay_keep_their_programs_until_all_are_known_to_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, emit, make = convolutions(13), Convolution.emit, lower.lower
+    names = [node.outputs[0] for node in graph.nodes()]
+    refused, asked = names[1::2], []
+
+    def limited(self: Convolution, context: Context) -> None:
+        if self.writes in refused:
+            raise Refused([self.writes], "too much", reason="2 of 1", hint="less")
+        emit(self, context)
+
+    def counted(part: Graph, options: Options, observe: Observer | None = None) -> ObjectFile:
+        asked.append(part.nodes()[0].outputs[0])
+        return make(part, options, observe)
+
+    monkeypatch.setattr(Convolution, "emit", limited)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip.lower", counted)
+    result = compiled(graph, tmp_path)
+    assert [name for name, _ in left(result)] == refused
+    # Each refused part and each one that fits once, and those that fit again with their own rows.
+    assert len(asked) <= len(refused) + 2 * len(result.segments)
+    # Programs are those of a model that has been divided like that from the beginning.
+    known = Divided(result.graph, "", result.placements)
+    (again,) = lower_together([known], Options(), None)
+    assert [part.object for part in again.parts] == [part.object for part in result.segments]
+
+
+def test_the_layers_before_a_node_are_not_looked_at_again_for_every_node() -> None:
+    def calls(count: int) -> int:
+        graph = chain(I8, (4, 4, 8))
+        for _ in range(count):
+            (last,) = graph.outputs
+            total = [last, last]
+            graph.outputs = [graph.emit("add", total, graph.type(last), ActivationAttributes())]
+        with calls_at_most(10_000_000) as made:
+            assert not refusals(graph)
+        return made.count
+
+    calls(1)
+    few, some, many = (calls(count) for count in (20, 120, 220))
+    assert many - some <= 1.1 * (some - few)
 
 
 def test_explanations_know_what_programs_show(tmp_path: Path) -> None:

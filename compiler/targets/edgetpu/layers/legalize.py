@@ -269,7 +269,7 @@ class Legalizer:
 
     def split(self) -> Legalizer:
         """A copy, to try a rule that may be refused."""
-        return replace(
+        other = replace(
             self,
             layers=list(self.layers),
             aliases=dict(self.aliases),
@@ -280,6 +280,9 @@ class Legalizer:
             copies=dict(self.copies),
             joined=dict(self.joined),
         )
+        # What is known of its layers, so that they are not all looked at again.
+        other._vectors, other._seen = dict(self._vectors), self._seen
+        return other
 
     def adopt(self, tried: Legalizer) -> None:
         """Go on as a copy did, which has added to what there was."""
