@@ -362,7 +362,9 @@ def test_drawings_are_refused_before_anything_runs(
     path.write_bytes(tflite.write_model(export_model(detectors.pose())))
     result = fitzroy("run", path, "-i", photo, "--detections", "--draw", "found.xyz")
     assert "not written as .xyz" in result.err
-    assert "for detectors" in fitzroy("run", path, "-i", photo, "--draw", "found.png").err
+    refused = fitzroy("run", path, "-i", photo, "--draw", "found.png").err
+    assert "for detectors" in refused
+    assert "give --detections here" in refused
     assert "written as .npy or .npz" in fitzroy("run", path, "-i", photo, "-o", "x.txt").err
 
 

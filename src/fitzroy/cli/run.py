@@ -378,7 +378,9 @@ def _check_drawing(job: _Job, sample: Sample, target: Path) -> None:
     picture_format(target)
 
 
-_HOW_TO_LIST = "fitzroy compile MODEL --calibrate images/ --detections makes one of a YOLO model"
+_HOW_TO_LIST = (
+    "if the model finds objects, give --detections here, or to fitzroy compile if it is compiled"
+)
 
 
 def _picture(specs: Sequence[str], output: Path) -> str:

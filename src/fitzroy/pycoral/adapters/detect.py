@@ -109,6 +109,7 @@ def _results(interpreter: Detector) -> tuple[Array, ...]:
         raise ArgumentError(
             "a detector has four outputs: boxes, classes, scores and their number",
             reason=f"this has {count}",
+            hint="if its outputs are encoded boxes: fitzroy compile MODEL --detections",
         )
     order = _POST_PROCESSED if output_tensor(interpreter, 3).size == 1 else _OTHERWISE
     return tuple(output_tensor(interpreter, number)[0] for number in order)
