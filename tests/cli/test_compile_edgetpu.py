@@ -484,7 +484,7 @@ def test_a_model_that_another_tool_left_real_in_part_is_said_to_be_one(
     (tmp_path / "m.tflite").write_bytes(tflite.write_model(export_model(graph)))
     plain = fitzroy("compile", "m.tflite", "--partition", "all")
     assert "Number of Edge TPU subgraphs: 3" in plain.out
-    assert ("with --calibrate, the float32 model has integers" in plain.out) is hinted
+    assert ("compile the float32 model with --calibrate" in plain.out) is hinted
 
 
 @pytest.mark.long

@@ -167,7 +167,7 @@ def test_a_choice_of_boxes_is_left_out_and_told(fitzroy: Run, tmp_path: Path) ->
     for words in (("quantize",), ("compile",)):
         result = fitzroy(*words, "chooses.onnx", *samples, "-o", "made.tflite")
         assert result.code == 0, result.err
-        assert "warning: the model chooses boxes itself" in result.err
+        assert "warning: the model's own non-maximum suppression is left out" in result.err
         assert "--overlap 0.4" in result.err
     result = fitzroy("convert", "chooses.onnx")
     assert result.code == 4

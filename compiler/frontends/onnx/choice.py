@@ -46,6 +46,6 @@ def choice_left_out(proto: GraphProto, constant: Callable[[str], Array | None]) 
         Severity.WARNING,
         "onnx-choice",
         proto.name,
-        "the model chooses boxes itself, which is left out",
+        "the model's own non-maximum suppression is left out",
         hint=f"--overlap, --score-threshold and --most say which objects are listed{limits}",
     )

@@ -377,9 +377,9 @@ def _suggest_calibration(
 
     if len(result.segments) > 1 and is_held_up(document) and could_be_integers(result.graph):
         terminal.line(
-            "hint: the tool that quantized the model left operators between integers as they were, "
-            f"which divide it into {len(result.segments)} parts: with --calibrate, the float32 "
-            "model has integers there, too",
+            "hint: whoever quantized the model left real numbers between integers, which split it "
+            f"into {len(result.segments)} parts; compile the float32 model with --calibrate, which "
+            "quantizes those operators, too",
             style="green",
         )
 
