@@ -6,7 +6,7 @@ confirmed with the packages' own; the anchors in the configurations of YOLOv3, Y
 YOLOv7; the generators
 ``ssd_anchor_generator`` and ``multiscale_anchor_generator`` of TensorFlow's object detection, with
 the settings of its published models, confirmed with the anchors of one; the decoders of YOLOX,
-NanoDet and NanoDet-Plus.
+NanoDet, NanoDet-Plus, YuNet, SCRFD and RetinaFace, whose squares are in its configuration.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class Scheme(StrEnum):
         SSDLITE: torchvision's SSDlite320.
         SSD_MOBILENET: SSD and SSDLite of TensorFlow on MobileNet v1 to v3 or MobileDet.
         SSD_FPN: the same with feature pyramids, as FPNLite.
+        YUNET: corners of cells likewise, with keypoints; scores are roots of products.
+        SCRFD: corners of cells, whose distances to edges count in cells, with keypoints.
+        RETINAFACE: squares of 16 to 512 pixels, two in each cell, with keypoints.
         YOLOX: corners of cells, from 8 pixels on, as YOLOX's exporter leaves them.
         NANODET: middles of cells, whose distances to edges count in cells.
         NANODET_PLUS: corners of cells likewise.
@@ -58,6 +61,9 @@ class Scheme(StrEnum):
     SSDLITE = "ssdlite"
     SSD_MOBILENET = "ssd-mobilenet"
     SSD_FPN = "ssd-fpn"
+    YUNET = "yunet"
+    SCRFD = "scrfd"
+    RETINAFACE = "retinaface"
     YOLOX = "yolox"
     NANODET = "nanodet"
     NANODET_PLUS = "nanodet-plus"
@@ -71,7 +77,7 @@ class Scheme(StrEnum):
     @property
     def has_objectness(self) -> bool:
         """Whether a score is that of a class times that of being any object."""
-        return self in (Scheme.YOLOX, Scheme.FCOS, *YOLOS)
+        return self in (Scheme.YUNET, Scheme.YOLOX, Scheme.FCOS, *YOLOS)
 
     @property
     def has_distributions(self) -> bool:
@@ -358,29 +364,57 @@ def _strides(size: tuple[int, int], grids: Sequence[Grid]) -> list[int]:
 
 
 def _points(size: tuple[int, int], grids: Sequence[Grid], middle: float) -> tuple[Floats, Floats]:
-    """Points [n,2] of cells, and their extents [n,1] in pixels.
+    """Points [n,2] of cells, one for each box there, and extents [n,1] of cells in pixels.
 
     Args:
         size: width and height of the image.
         grids: its levels.
         middle: where in a cell the point is.
     """
-    _demand_boxes(grids, [1] * len(grids))
     points, strides = [], []
     for stride, grid in zip(_strides(size, grids), grids, strict=True):
         y, x = np.mgrid[: grid.height, : grid.width] + middle
-        points.append(np.stack([x.ravel(), y.ravel()], axis=1) * stride)
-        strides.append(np.full((x.size, 1), stride))
+        cells = np.stack([x.ravel(), y.ravel()], axis=1) * stride
+        points.append(np.repeat(cells, grid.boxes, axis=0))
+        strides.append(np.full((len(points[-1]), 1), stride))
     return np.concatenate(points).astype(np.float32), np.concatenate(strides).astype(np.float32)
 
 
 def _yolox(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    _demand_boxes(grids, [1] * len(grids))
     points, strides = _points(size, grids, 0.0)
     return Anchors(_rows(points, strides, strides), BoxCoding.EXPONENTIAL)
 
 
+def _yunet(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    return replace(_yolox(size, grids), root=True)
+
+
+def _scrfd(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    points, strides = _points(size, grids, 0.0)
+    return Anchors(_rows(points, strides, 0.0), BoxCoding.DISTANCES)
+
+
+_RETINAFACE = ((16, 32), (64, 128), (256, 512))
+"""Pixels of the squares of a cell, for each level."""
+
+
+def _retinaface(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    """Two squares in the middle of each cell."""
+    _demand_boxes(grids, [len(sides) for sides in _RETINAFACE])
+    points, _ = _points(size, grids, 0.5)
+    sides = [
+        np.tile(pair, grid.height * grid.width)
+        for pair, grid in zip(_RETINAFACE, grids, strict=True)
+    ]
+    extents = np.concatenate(sides).astype(np.float32)[:, None]
+    rows = _rows(points, extents * np.float32(_SSD_CENTRES), extents)
+    return Anchors(rows, BoxCoding.EXPONENTIAL, _SSD_EXTENTS, softmax=True, background=1)
+
+
 def _nanodet(middle: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
     def anchors(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+        _demand_boxes(grids, [1] * len(grids))
         points, strides = _points(size, grids, middle)
         return Anchors(_rows(points, strides, 0.0), BoxCoding.DISTANCES)
 
@@ -516,6 +550,9 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.SSDLITE: _ssdlite,
     Scheme.SSD_MOBILENET: _ssd_mobilenet,
     Scheme.SSD_FPN: _ssd_fpn,
+    Scheme.YUNET: _yunet,
+    Scheme.SCRFD: _scrfd,
+    Scheme.RETINAFACE: _retinaface,
     Scheme.YOLOX: _yolox,
     Scheme.NANODET: _nanodet(0.5),
     Scheme.NANODET_PLUS: _nanodet(0.0),

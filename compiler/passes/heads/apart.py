@@ -19,11 +19,12 @@ from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.passes.heads.activation import activated
 from fitzroy.compiler.passes.heads.anchors import Anchors, Grid, Scheme, anchors_of
-from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region
 from fitzroy.compiler.passes.heads.head import Head, Points
 from fitzroy.compiler.passes.heads.pairs import Pair
 from fitzroy.compiler.passes.heads.schemes import scheme_of
 from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
+from fitzroy.compiler.passes.heads.segments import is_shared
 
 _BLAZE_OVERLAP = 0.3
 """The overlap at which MediaPipe takes boxes for one object.
@@ -117,8 +118,7 @@ def _scores(columns: Columns, name: str, anchors: Anchors) -> tuple[str, bool]:
     """Scores, and whether they are logits."""
     graph = columns.graph
     if anchors.softmax:
-        node = graph.producer(name)
-        if node is not None and node.op == "softmax":
+        if is_shared(columns, Region(name, 2, 0, graph.type(name).shape[2])):
             return name, False
         made = graph.emit("softmax", [name], graph.type(name), SoftmaxAttributes())
         return made, False

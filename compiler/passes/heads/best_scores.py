@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
@@ -19,6 +20,9 @@ from fitzroy.compiler.passes.heads.segments import is_score
 _FEWEST = 16
 """Fewer rows are no boxes."""
 
+_FACTORS = 2
+"""Scores of a single class, if another of being any object is beside it."""
+
 _RANKINGS = ("reduce_max", "arg_max", "top_k")
 """Operators that compare scores."""
 
@@ -26,25 +30,54 @@ _CHOICE = ("top_k",)
 """Operators that choose the best of them."""
 
 
-def rows_with_scores(columns: Columns) -> str | None:
-    """Boxes, scores of all classes and what is beside them as rows [1,n,c]; None for others.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Boxes, scores and what is beside them, which are outputs of their own.
+
+    Attributes:
+        name: rows [1,n,c] of all.
+        objectness: whether the first score is that of being any object.
+    """
+
+    name: str
+    objectness: bool = False
+
+
+def rows_with_scores(columns: Columns) -> Rows | None:
+    """Boxes, scores of all classes and what is beside them; None for others.
 
     Boxes that a class moves, so that those of different classes do not overlap, are not among it.
     """
     graph = columns.graph
     real = [name for name in graph.outputs if graph.type(name).dtype is DType.FLOAT32]
-    found = list(dict.fromkeys(filter(None, (_scored(columns, name) for name in real))))
-    if len(found) != 1:
+    given = {name: _scored(columns, name) for name in real}
+    found = list(dict.fromkeys(filter(None, given.values())))
+    single = [region for region in found if region.size == 1]
+    if len(found) != 1 and not (len(found) == len(single) == _FACTORS):
         return None
     scores = _as_rows(columns, found[0])
     count = graph.type(scores).shape[1]
-    others = [name for name in real if not _reads(graph, name, _RANKINGS) and name != found[0].name]
+    others = [
+        name
+        for name in real
+        if name != found[0].name and given[name] != found[0] and not _reads(graph, name, _RANKINGS)
+    ]
     rows = [name for name in (_of_count(columns, name, count) for name in others) if name]
     boxes = [name for name in rows if graph.type(name).shape[2] == BOX]
     if len(boxes) != 1:
         return None
     beside = [name for name in rows if name not in boxes]
-    return columns.joined([boxes[0], scores, *beside], 2)
+    # One score beside those of the classes is how sure it is that there is any object.
+    classes = [name for name in beside if is_score(columns, _whole(graph, name))]
+    objectness = bool(classes and single)
+    if len(found) > 1 and not objectness:
+        return None
+    beside = [*classes, *(name for name in beside if name not in classes)]
+    return Rows(columns.joined([boxes[0], scores, *beside], 2), objectness)
+
+
+def _whole(graph: Graph, rows: str) -> Region:
+    return Region(rows, 2, 0, graph.type(rows).shape[2])
 
 
 def _scored(columns: Columns, name: str) -> Region | None:

@@ -5,7 +5,6 @@ Facts: how the exporters of YOLOX and NanoDet, effdet and MediaPipe give them.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.passes.heads.anchors import YOLO_BOXES
 from fitzroy.compiler.passes.heads.columns import Columns, Region, is_layer
-from fitzroy.compiler.passes.heads.segments import is_score, last_nodes, segments
+from fitzroy.compiler.passes.heads.segments import is_score, is_shared, last_nodes, segments
 
 _PAIR = 2
 """Numbers of a keypoint."""
@@ -38,7 +37,7 @@ class Pair:
         objectness: scores of being any object [1,n,1]; None if there are none.
         distances: whether a box has distances to its edges, which were distributions.
         cells: rows [1,n,c] that come from the cells which boxes come from; None for boxes.
-        apart: whether the objectness is an output of its own.
+        apart: whether an objectness or keypoints are outputs of their own.
         in_cells: whether a layer gives the boxes of each cell, with all of their scores, as YOLOs
             have them.
     """
@@ -56,15 +55,16 @@ def pair_of(columns: Columns) -> Pair | None:
     """Boxes and scores of a model that gives them apart; None if it does not."""
     graph = columns.graph
     rows = [name for name in graph.outputs if graph.type(name).rank == 3]
-    if len(rows) == 3:
-        return _with_objectness(columns, rows)
     if len(rows) != 2:
-        return _joined_levels(columns) or _in_cells(columns)
+        kinds = _one_after_another(columns, rows) or _of_levels(columns)
+        return _of_kinds(columns, kinds) or _joined_levels(columns) or _in_cells(columns)
     rows = _one_after_another(columns, rows)
     if not rows:
         return None
     for boxes, scores in (rows, rows[::-1]):
         wide, classes = graph.type(boxes).shape[2], graph.type(scores).shape[2]
+        if _is_scored(columns, boxes):
+            continue
         if wide == BOX or (wide > BOX and classes == 1 and wide % _PAIR == 0):
             return Pair(boxes, scores)
     for boxes, scores in (rows, rows[::-1]):
@@ -74,17 +74,63 @@ def pair_of(columns: Columns) -> Pair | None:
     return None
 
 
-def _with_objectness(columns: Columns, names: Sequence[str]) -> Pair | None:
-    """Boxes, scores of classes and an objectness from layers, each an output of its own."""
+def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
+    """Boxes and scores of classes from layers, maybe with an objectness or keypoints.
+
+    Args:
+        columns: makes parts of values.
+        kinds: what a model gives of each box, rows [1,n,c] of as many boxes.
+    """
     graph = columns.graph
-    rows = _one_after_another(columns, names)
-    boxes = [name for name in rows if graph.type(name).shape[2] == BOX]
-    others = sorted((x for x in rows if x not in boxes), key=lambda x: graph.type(x).shape[2])
-    if len(boxes) != 1 or graph.type(others[0]).shape[2] != 1:
+    whole = {name: graph.type(name).shape[2] for name in kinds}
+    encoded = [name for name in kinds if comes_from_layers(graph, name)]
+    scored = [name for name in kinds if _is_scored(columns, name)]
+    boxes = [name for name in encoded if whole[name] == BOX]
+    if len(boxes) != 1 or len(encoded) + len(scored) != len(kinds):
         return None
-    if not all(comes_from_layers(graph, name) for name in rows):
+    others = [name for name in encoded if name not in boxes]
+    if not scored:
+        # Scores may be logits.
+        scored, others = others, []
+    scored.sort(key=lambda name: whole[name])
+    if len(scored) not in (1, 2) or len(others) > 1:
         return None
-    return Pair(boxes[0], others[1], others[0], apart=True)
+    objectness = scored[0] if len(scored) == 2 else None
+    if objectness is not None and whole[objectness] != 1:
+        return None
+    if any(whole[name] <= BOX or whole[name] % _PAIR for name in others):
+        return None
+    rows = columns.joined([*boxes, *others], 2)
+    apart = bool(others) or objectness is not None
+    return Pair(rows, scored[-1], objectness, cells=boxes[0], apart=apart)
+
+
+def _is_scored(columns: Columns, name: str) -> bool:
+    """Whether all numbers of rows [1,n,c] are scores."""
+    part = Region(name, 2, 0, columns.graph.type(name).shape[2])
+    return is_score(columns, part) or is_shared(columns, part)
+
+
+def _of_levels(columns: Columns) -> list[str]:
+    """What a model gives of each box, level by level, as rows [1,n,c] of all levels.
+
+    An output is of the boxes of a level, [1,n,c] or [n,c]. Levels have other numbers of boxes each,
+    and all give the same in the same order.
+
+    Returns:
+        The rows; nothing if outputs are others.
+    """
+    graph, levels = columns.graph, dict[int, list[str]]()
+    for name in graph.outputs:
+        *batch, count, width = (1, *graph.type(name).shape)[-3:]
+        if graph.type(name).rank not in (2, 3) or batch != [1]:
+            return []
+        levels.setdefault(count, []).append(columns.reshaped(name, (1, count, width)))
+    parts = list(levels.values())
+    widths = {tuple(graph.type(name).shape[2] for name in level) for level in parts}
+    if len(parts) < 2 or len(widths) > 1:
+        return []
+    return [columns.joined(list(kind), 1) for kind in zip(*parts, strict=True)]
 
 
 _FEWEST_NUMBERS = BOX + 2
@@ -139,13 +185,12 @@ def _fits(shape: Sequence[int], order: Sequence[int]) -> bool:
 
 def _one_after_another(columns: Columns, names: Sequence[str]) -> list[str]:
     """Outputs as rows [1,n,c] of as many boxes, whatever axis has these; nothing for others."""
-    for turned in itertools.product((False, True), repeat=len(names)):
-        shapes = [columns.graph.type(name).shape for name in names]
-        counts = {shape[1 + turn] for shape, turn in zip(shapes, turned, strict=True)}
-        if len(counts) == 1 and min(counts) >= _FEWEST and {shape[0] for shape in shapes} == {1}:
+    shapes = [columns.graph.type(name).shape for name in names]
+    for count in shapes[0][1:] if shapes else ():
+        if count >= _FEWEST and all(shape[0] == 1 and count in shape[1:] for shape in shapes):
             return [
-                columns.transposed(name, (0, 2, 1)) if turn else name
-                for name, turn in zip(names, turned, strict=True)
+                name if shape[1] == count else columns.transposed(name, (0, 2, 1))
+                for name, shape in zip(names, shapes, strict=True)
             ]
     return []
 

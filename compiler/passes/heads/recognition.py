@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detection import DetectionAttributes
@@ -19,7 +20,7 @@ from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.activation import activated
 from fitzroy.compiler.passes.heads.anchors import YOLOS
 from fitzroy.compiler.passes.heads.apart import anchored_head, grids, peaks_head
-from fitzroy.compiler.passes.heads.best_scores import is_chosen, rows_with_scores
+from fitzroy.compiler.passes.heads.best_scores import Rows, is_chosen, rows_with_scores
 from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
@@ -33,7 +34,7 @@ from fitzroy.compiler.passes.heads.probing import (
     probes,
 )
 from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
-from fitzroy.compiler.passes.heads.segments import boundaries, is_score, segments
+from fitzroy.compiler.passes.heads.segments import boundaries, is_score, is_shared, segments
 from fitzroy.compiler.passes.heads.straightening import straightened
 
 Floats = npt.NDArray[np.float32]
@@ -46,6 +47,9 @@ _LEAST_ROWS = 16
 
 _NO_SCORE = "the fifth column is no score: no sigmoid computes it"
 _UNKNOWN_CHOICE = "the model chooses the best boxes itself, in no known way"
+
+_REALS = (DType.FLOAT16, DType.FLOAT64)
+"""Real numbers that some exporters convert results to."""
 
 _NEAR = 1.0
 """How far 8 bits may put a place from where it belongs, in cells."""
@@ -83,7 +87,7 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
         except _NoHeadError as error:
             rejects.append(_reject(graph, name, str(error)))
     rows = rows_with_scores(columns)
-    if rows is not None:
+    if rows is not None and (pair is None or not pair.apart):
         return _of_best(columns, rows, size)
     found = peaks_head(columns, size) or keypoints_head(columns, size)
     if found is not None:
@@ -118,10 +122,14 @@ def _unrecognised(
 
 
 def _stored(graph: Graph, name: str) -> str:
-    """The quantized rows that an output is converted from; the output itself if there are none."""
+    """What an output is converted from: quantized rows, or float32; itself if it is neither."""
     node = graph.producer(name)
-    rows = node is not None and is_rescaled(graph, node) and graph.type(name).rank == 3
-    return str(node.inputs[0]) if node is not None and rows else name
+    if node is None:
+        return name
+    source = str(node.inputs[0]) if node.inputs else name
+    rows = is_rescaled(graph, node) and graph.type(name).rank == 3
+    real = node.op == "cast" and graph.type(name).dtype in _REALS
+    return source if rows or (real and graph.type(source).dtype is DType.FLOAT32) else name
 
 
 def _reject(graph: Graph, name: str, reason: str) -> Diagnostic:
@@ -156,10 +164,11 @@ def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
         return anchored_head(columns, pair, size, None)
 
 
-def _of_best(columns: Columns, rows: str, size: tuple[int, int]) -> Head:
-    """The head of a model that gives the best score of each box."""
+def _of_best(columns: Columns, rows: Rows, size: tuple[int, int]) -> Head:
+    """The head of a model that gives the best score of each box, or one beside those of classes."""
     try:
-        return _Outputs(columns, rows, size, apart=True).of_rows(rows)
+        outputs = _Outputs(columns, rows.name, size, apart=True, objectness=rows.objectness)
+        return outputs.of_rows(rows.name)
     except _NoHeadError as error:
         rejects = [_reject(columns.graph, name, str(error)) for name in columns.graph.outputs]
         raise _unrecognised(columns.graph, rejects) from None
@@ -250,13 +259,15 @@ class _Outputs:
         columns: makes parts of values.
         name: the output.
         size: width and height of the image.
-        apart: whether scores of classes are an output of their own, without an objectness.
+        apart: whether scores of classes are an output of their own.
+        objectness: whether the first score is an output of its own, that of being any object.
     """
 
     columns: Columns
     name: str
     size: tuple[int, int]
     apart: bool = False
+    objectness: bool = False
 
     @property
     def graph(self) -> Graph:
@@ -303,7 +314,7 @@ class _Outputs:
         scored = [
             part
             for part in segments(self.graph, rows)
-            if part.begin >= first and self._is_scored(part)
+            if part.begin >= first and (self._is_scored(part) or self._shares(part, decoder))
         ]
         if not scored or scored[0].begin != first:
             chosen = is_chosen(graph, rows)
@@ -313,8 +324,11 @@ class _Outputs:
             joint += [part] if part.begin == joint[-1].end else []
         end = joint[-1].end
         begin, objectness, root = first, None, False
+        shared = self._shares(scored[0], decoder)
         product = product_of(self.columns, self.columns.take(rows, 2, begin, end - begin))
-        if product is not None:
+        if shared is not None:
+            scores, end = shared, scored[0].end
+        elif product is not None:
             scores, objectness, root = product.classes, product.objectness, product.root
         else:
             if first == BOX and self._has_objectness(decoder, joint):
@@ -337,7 +351,8 @@ class _Outputs:
             boxes = activated(self.columns, boxes, decoder.sigmoids)
         return Head(
             self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
-            logits=True, root=root, points=points, masks=masks, once=once, y_first=y_first,
+            logits=shared is None, background=0 if shared is None else 1, root=root,
+            points=points, masks=masks, once=once, y_first=y_first,
         )  # fmt: skip
 
     def _straightened(self, anchors: Floats, decoder: Decoder | None, scores: str) -> Floats:
@@ -365,6 +380,8 @@ class _Outputs:
         Raises:
             _NoHeadError: nothing says it.
         """
+        if self.objectness:
+            return True
         one = len(scored) == 1
         if self.apart or (one and scored[0].size == 1):
             return False
@@ -394,6 +411,23 @@ class _Outputs:
             return True
         name = self.columns.take(part.name, part.axis, part.begin, part.size)
         return product_of(self.columns, name) is not None
+
+    def _shares(self, part: Region, decoder: Decoder | None) -> str | None:
+        """Scores of classes that share one probability, the first of which stands for no object.
+
+        So SSDs have them, whose boxes are relative to anchors. Transformers, whose boxes are not,
+        put the class for no object last.
+
+        Args:
+            part: the columns that may be such scores.
+            decoder: how boxes are encoded.
+
+        Returns:
+            The scores [1,n,c]; None if they are others.
+        """
+        if decoder is None or not is_shared(self.columns, part):
+            return None
+        return self.columns.take(part.name, part.axis, part.begin, part.size)
 
     def _is_sure(self, rows: str) -> bool:
         """Whether the objectness is always one, as YOLOv6 has it."""

@@ -1,7 +1,7 @@
 """Which published anchors a head without any goes by, where its structure says so.
 
 Facts: the configurations of effdet, NanoDet, YOLOX, torchvision, MediaPipe and TensorFlow's object
-detection.
+detection, and what YuNet, SCRFD and RetinaFace give.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def scheme_of(
         levels: the cells that boxes come from.
     """
     if graph.type(pair.boxes).shape[2] > BOX:
-        return Scheme.BLAZE
+        return _of_points(graph, pair) if pair.apart else Scheme.BLAZE
     if pair.distances:
         return _NANODETS.get(len(levels))
     if pair.apart or pair.in_cells:
@@ -65,6 +65,13 @@ def scheme_of(
     if sigmoids and (found := _of_tensorflow(size, levels)) is not None:
         return found
     return _efficientdet(graph, pair, size, levels)
+
+
+def _of_points(graph: Graph, pair: Pair) -> Scheme:
+    """Face detectors whose keypoints are outputs of their own, by how scores are computed."""
+    if pair.objectness is not None:
+        return Scheme.YUNET
+    return Scheme.SCRFD if _has_sigmoids(graph, pair) else Scheme.RETINAFACE
 
 
 def _of_tensorflow(size: tuple[int, int], levels: Sequence[Grid]) -> Scheme | None:

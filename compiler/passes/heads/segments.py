@@ -81,3 +81,11 @@ def is_score(columns: Columns, part: Region) -> bool:
     """Whether a sigmoid computes all of some columns."""
     name = columns.take(part.name, part.axis, part.begin, part.size)
     return {node.op for node in last_nodes(columns.graph, name)} == {"sigmoid"}
+
+
+def is_shared(columns: Columns, part: Region) -> bool:
+    """Whether some columns share one probability: a softmax computes all of them, and no others."""
+    name = columns.take(part.name, part.axis, part.begin, part.size)
+    nodes = list(last_nodes(columns.graph, name))
+    widths = {columns.graph.type(node.outputs[0]).shape[-1] for node in nodes}
+    return part.size > 1 and {node.op for node in nodes} == {"softmax"} and widths == {part.size}
