@@ -89,6 +89,17 @@ def test_an_objectness_apart_from_decoded_boxes(first: str, classes: int) -> Non
     demand_objects(graph, rows, classes, objectness=True)
 
 
+def test_products_for_four_classes_are_no_boxes() -> None:
+    """Before boxes, scores of as many classes as a box has numbers are told by their functions."""
+    m = detectors.Maker()
+    boxes = from_offsets(m, m.rows([4]))
+    factors = [m.sigmoid(m.binary("add", m.rows([n]), 1.0)) for n in (4, 1)]
+    scores = m.binary("mul", *factors)
+    graph = m.done(scores, boxes)
+    given = fitzroy.evaluate(graph, {"image": image()})
+    demand_objects(graph, np.concatenate([given[boxes][0], given[scores][0]], axis=1), 4)
+
+
 def test_scores_of_the_only_class_without_a_third_axis() -> None:
     m = detectors.Maker()
     boxes = detectors.from_distances(m, m.rows([4]))

@@ -18,6 +18,7 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.passes.heads.anchors import YOLO_BOXES
 from fitzroy.compiler.passes.heads.columns import Columns, Region, is_layer
+from fitzroy.compiler.passes.heads.scores import product_of
 from fitzroy.compiler.passes.heads.segments import is_score, is_shared, last_nodes, segments
 
 _PAIR = 2
@@ -106,9 +107,11 @@ def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
 
 
 def _is_scored(columns: Columns, name: str) -> bool:
-    """Whether all numbers of rows [1,n,c] are scores."""
+    """Whether all numbers of rows [1,n,c] are scores, or products of them."""
     part = Region(name, 2, 0, columns.graph.type(name).shape[2])
-    return is_score(columns, part) or is_shared(columns, part)
+    if is_score(columns, part) or is_shared(columns, part):
+        return True
+    return product_of(columns, name) is not None
 
 
 def _of_levels(columns: Columns) -> list[str]:
