@@ -28,7 +28,7 @@ def preparing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass
         options: what programs may use of the chip.
         costs: what decides which operators go to the chip; None to map all that can be mapped.
     """
-    passes = _dilating(graph)
+    passes = _spelling(graph)
     passes += as_integers(_after(graph, passes), options, costs)
     return (*passes, *reducing(_after(graph, passes), options, costs))
 
@@ -40,20 +40,25 @@ def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
         graph: the source of compiled programs.
         names: inputs and outputs of these.
     """
-    dilating = _dilating(graph)
-    dilated = _after(graph, dilating)
-    passes = (fusing(),) if has_conversions(dilated) else ()
-    return (*dilating, *passes, *reduced_for(dilated, names))
+    spelling = _spelling(graph)
+    spelled = _after(graph, spelling)
+    passes = (fusing(),) if has_conversions(spelled) else ()
+    return (*spelling, *passes, *reduced_for(spelled, names))
 
 
-def _dilating(graph: Graph) -> tuple[Pass, ...]:
-    """The pass after which convolutions of phases are dilated, if there are any."""
-    if all(node.op != "batch_to_space" for node in graph.nodes()):
-        return ()
-    # Few models have phases.
-    from fitzroy.compiler.passes.dilations import DilatedConvolutions, has_phases
+def _spelling(graph: Graph) -> tuple[Pass, ...]:
+    """The passes after which what several operators spell out is one operator, of what there is."""
+    operators, passes = {node.op for node in graph.nodes()}, list[Pass]()
+    # Few models have phases, or repeat pixels so.
+    if "batch_to_space" in operators:
+        from fitzroy.compiler.passes.dilations import DilatedConvolutions, has_phases
 
-    return (DilatedConvolutions(),) if has_phases(graph) else ()
+        passes += [DilatedConvolutions()] if has_phases(graph) else []
+    if "tile" in operators:
+        from fitzroy.compiler.passes.nearest_resizes import NearestResizes, repeats_pixels
+
+        passes += [NearestResizes()] if repeats_pixels(graph) else []
+    return tuple(passes)
 
 
 def _after(graph: Graph, passes: Sequence[Pass]) -> Graph:
