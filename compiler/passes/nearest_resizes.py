@@ -29,7 +29,7 @@ _REPEATED = -1
 _DTYPES = (DType.FLOAT32, DType.INT8, DType.UINT8)
 """Elements that are resized."""
 
-Parts = list[tuple[int, int]]
+_Parts = list[tuple[int, int]]
 """Extents that make up a dimension, the slowest first, each with the axis of the image that it
 belongs to."""
 
@@ -106,16 +106,16 @@ def _repeats_pixels(graph: Graph, nodes: Sequence[Node]) -> bool:
     )
 
 
-def _is_kept(dimension: Parts, axis: int, extent: int) -> bool:
+def _is_kept(dimension: _Parts, axis: int, extent: int) -> bool:
     return dimension == ([(extent, axis)] if extent != 1 else [])
 
 
-def _is_repeated(dimension: Parts, axis: int) -> bool:
+def _is_repeated(dimension: _Parts, axis: int) -> bool:
     """Whether copies of each element of an axis, side by side, are a dimension."""
     return [part for _, part in dimension] == [axis] + [_REPEATED] * (len(dimension) - 1)
 
 
-def _tiled(parts: Sequence[Parts], multiples: Sequence[int]) -> list[Parts] | None:
+def _tiled(parts: Sequence[_Parts], multiples: Sequence[int]) -> list[_Parts] | None:
     """Dimensions after a tile; None if it repeats more than single elements."""
     result = []
     for dimension, count in zip(parts, multiples, strict=True):
@@ -125,11 +125,11 @@ def _tiled(parts: Sequence[Parts], multiples: Sequence[int]) -> list[Parts] | No
     return result
 
 
-def _reshaped(parts: Sequence[Parts], shape: Sequence[int]) -> list[Parts] | None:
+def _reshaped(parts: Sequence[_Parts], shape: Sequence[int]) -> list[_Parts] | None:
     """Dimensions after a reshape; None if it divides what belongs together."""
-    left, result = [part for dimension in parts for part in dimension], list[Parts]()
+    left, result = [part for dimension in parts for part in dimension], list[_Parts]()
     for extent in shape:
-        dimension: Parts = []
+        dimension: _Parts = []
         while left and math.prod(count for count, _ in dimension) < extent:
             dimension.append(left.pop(0))
         if math.prod(count for count, _ in dimension) != extent:
