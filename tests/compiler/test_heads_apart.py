@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,16 @@ from tests.compiler.test_heads import found_alike, image, listed, the_node
 
 import fitzroy
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
+from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.detections import CLASSES as BEST_CLASSES
 from fitzroy.compiler.ops.detections import SCORES, DetectionsAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.shape import BlockAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.passes.heads import best_class
 from fitzroy.compiler.passes.heads.anchors import Grid, anchors_of, parse_anchors
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
@@ -155,6 +160,65 @@ def test_objects_are_peaks_of_images(first: bool) -> None:
     by_hand = peaks_by_hand(scores, extents, offsets, 0.3)
     assert 3 < len(objects) < scores[..., 0].size // 2
     np.testing.assert_allclose(objects, by_hand[: len(objects)], rtol=1e-4, atol=1e-3)
+
+
+def masked(op: str, *, swapped: bool, first: bool) -> Graph:
+    """CenterNet whose scores are zero but for their peaks."""
+    m = detectors.Maker()
+    x = m.features()[0]
+    scores, extents, offsets = m.sigmoid(m.layer(x, CLASSES)), m.layer(x, 2), m.layer(x, 2)
+    pool = PoolAttributes((3, 3), (1, 1), PaddingScheme.SAME)
+    maxima = m.emit("max_pool_2d", [scores], m.shape(scores), pool)
+    operands = [maxima, scores] if swapped else [scores, maxima]
+    type = m.graph.type(scores)
+    flags = m.graph.emit(op, operands, replace(type, dtype=DType.BOOL))
+    mask = m.graph.emit("cast", [flags], type)
+    left = m.emit(
+        "mul", [mask, scores] if swapped else [scores, mask], type.shape, ActivationAttributes()
+    )
+    parts = (left, extents, offsets)
+    return m.done(*(m.transpose(part, 0, 3, 1, 2) if first else part for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("op", "swapped", "first"),
+    [("equal", False, False), ("equal", True, True), ("greater_equal", False, True)],
+)
+def test_peaks_that_a_model_finds_itself_are_not_found_twice(
+    op: str, swapped: bool, first: bool
+) -> None:
+    graph = masked(op, swapped=swapped, first=first)
+    given = fitzroy.evaluate(graph, {"image": image()})
+    parts = [given[name][0] for name in graph.outputs]
+    scores, extents, offsets = (part.transpose(1, 2, 0) if first else part for part in parts)
+    lists = listed(graph)
+    assert not {"max_pool_2d", "cast", op} & {node.op for node in lists.nodes()}
+    objects, _ = found_in(lists, image())
+    by_hand = peaks_by_hand(scores, extents, offsets, 0.3)
+    assert len(objects) > 3
+    np.testing.assert_allclose(objects, by_hand[: len(objects)], rtol=1e-4, atol=1e-3)
+
+
+def test_a_mask_of_other_pixels_is_part_of_the_scores() -> None:
+    """All that is no less than the maximum around is less rare than what is no more than it."""
+    graph = masked("greater_equal", swapped=True, first=False)
+    assert "max_pool_2d" in {node.op for node in listed(graph).nodes()}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_maxima_beside_the_scores_are_left_out(first: bool) -> None:
+    """Programs compare them with the scores to find peaks."""
+    m = detectors.Maker()
+    x = m.features()[0]
+    scores, extents, offsets = m.sigmoid(m.layer(x, CLASSES)), m.layer(x, 2), m.layer(x, 2)
+    pool = PoolAttributes((3, 3), (1, 1), PaddingScheme.SAME)
+    maxima = m.emit("max_pool_2d", [scores], m.shape(scores), pool)
+    parts = [scores, extents, offsets, maxima]
+    graph = m.done(*(m.transpose(part, 0, 3, 1, 2) if first else part for part in parts))
+    lists = listed(graph)
+    assert "max_pool_2d" not in {node.op for node in lists.nodes()}
+    objects, _ = found_in(lists, image())
+    assert len(objects) > 3
 
 
 def test_quantized_peaks_are_near_those_of_float32() -> None:

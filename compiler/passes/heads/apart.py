@@ -16,6 +16,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.passes.heads.activation import activated
 from fitzroy.compiler.passes.heads.anchors import Anchors, Grid, Scheme, anchors_of
@@ -158,14 +159,15 @@ def grids(graph: Graph, name: str, axis: int = 1) -> list[Grid] | None:
 def peaks_head(columns: Columns, size: tuple[int, int]) -> Head | None:
     """The head of a model that gives images of scores, extents and offsets; None for others.
 
-    Boxes are where scores are peaks. Offsets and extents count in cells, as in CenterNet.
+    Boxes are where scores are peaks. Offsets and extents count in cells, as in CenterNet. Models
+    may find peaks themselves: what they make of scores for that is left out.
     """
-    graph = columns.graph
-    if len(graph.outputs) != 3 or any(graph.type(name).rank != 4 for name in graph.outputs):
+    graph, outputs = columns.graph, _without_maxima(columns.graph)
+    if len(outputs) != 3 or any(graph.type(name).rank != 4 for name in outputs):
         return None
     for channels in (1, 3):
-        pairs = [name for name in graph.outputs if graph.type(name).shape[channels] == _PAIR]
-        others = [name for name in graph.outputs if name not in pairs]
+        pairs = [name for name in outputs if graph.type(name).shape[channels] == _PAIR]
+        others = [name for name in outputs if name not in pairs]
         if len(pairs) == 2 and len(others) == 1:
             break
     else:
@@ -174,6 +176,7 @@ def peaks_head(columns: Columns, size: tuple[int, int]) -> Head | None:
         columns.transposed(name, (0, 2, 3, 1)) if channels == 1 else name
         for name in (*others, *_extents_and_offsets(pairs))
     ]
+    images[0] = _before_peaks(graph, images[0])
     cells = graph.type(images[0]).shape[1:3]
     if any(graph.type(name).shape[1:3] != cells for name in images):
         return None
@@ -188,6 +191,54 @@ def peaks_head(columns: Columns, size: tuple[int, int]) -> Head | None:
         size, boxes, BoxCoding.CENTRE_SIZES, 1.0, _corners(size, cells), (1.0, 1.0), scores,
         None, logits=True, once=True, peaks=cells[1],
     )  # fmt: skip
+
+
+def _without_maxima(graph: Graph) -> list[str]:
+    """The outputs of a model without those that are maxima around the elements of others."""
+    stored = {name: _before_transposes(graph, name) for name in graph.outputs}
+    return [name for name, image in stored.items() if _around(graph, image) not in stored.values()]
+
+
+def _before_transposes(graph: Graph, name: str) -> str:
+    node = graph.producer(name)
+    while node is not None and node.op == "transpose":
+        name = str(node.inputs[0])
+        node = graph.producer(name)
+    return name
+
+
+def _around(graph: Graph, name: str) -> str | None:
+    """The image of which a value is the maxima of 3 x 3 pixels; None if it is something else."""
+    node = graph.producer(name)
+    a = None if node is None else node.attributes
+    if node is None or node.op != "max_pool_2d" or not isinstance(a, PoolAttributes):
+        return None
+    image = str(node.inputs[0])
+    centred = a.kernel == (3, 3) and graph.type(image).shape == graph.type(name).shape
+    return image if centred and a.stride == (1, 1) else None
+
+
+def _before_peaks(graph: Graph, name: str) -> str:
+    """Scores of which only peaks are left, with all others."""
+    node = graph.producer(name)
+    if node is None or node.op != "mul":
+        return name
+    first, second = map(str, node.inputs)
+    for image, mask in ((first, second), (second, first)):
+        if _is_mask_of_peaks(graph, mask, image):
+            return image
+    return name
+
+
+def _is_mask_of_peaks(graph: Graph, mask: str, image: str) -> bool:
+    """Whether numbers are one where an image is as large as the maximum around, and else zero."""
+    cast = graph.producer(mask)
+    compared = None if cast is None or cast.op != "cast" else graph.producer(str(cast.inputs[0]))
+    if compared is None or compared.op not in ("equal", "greater_equal"):
+        return False
+    names = [str(name) for name in compared.inputs]
+    maxima = names[1] if names[0] == image or compared.op == "greater_equal" else names[0]
+    return image in names and _around(graph, maxima) == image
 
 
 def _extents_and_offsets(names: Sequence[str]) -> tuple[str, str]:
