@@ -107,7 +107,7 @@ def test_percentiles_leave_a_share_out() -> None:
 def silu(x: Array) -> Graph:
     graph = Graph("silu")
     graph.add_input("x", real(*x.shape))
-    (scaled,) = apply(graph, "sub", ("x", graph.add_constant("k", np.zeros(1, np.float32))))
+    (scaled,) = apply(graph, "sub", ("x", graph.add_constant("k", np.full(1, 0.25, np.float32))))
     (gate,) = apply(graph, "sigmoid", (scaled,))
     graph.outputs = apply(graph, "mul", (scaled, gate), stem="y")
     return graph
