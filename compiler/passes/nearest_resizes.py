@@ -74,8 +74,9 @@ def _repetitions(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def _chain(graph: Graph, last: Node) -> list[Node]:
-    """The reshapes and tiles that end with a node, each of which alone reads the one before."""
-    nodes, node = list[Node](), graph.producer(last.outputs[0])
+    """The reshapes and tiles that end with a node, each the only reader of the one before it."""
+    nodes: list[Node] = []
+    node: Node | None = last
     while node is not None and node.op in ("reshape", "tile"):
         name = str(node.inputs[0])
         nodes.insert(0, node)

@@ -200,7 +200,7 @@ def test_peaks_that_a_model_finds_itself_are_not_found_twice(
 
 
 def test_a_mask_of_other_pixels_is_part_of_the_scores() -> None:
-    """All that is no less than the maximum around is less rare than what is no more than it."""
+    """A maximum is never less than the score in its middle, so this mask is one everywhere."""
     graph = masked("greater_equal", swapped=True, first=False)
     assert "max_pool_2d" in {node.op for node in listed(graph).nodes()}
 

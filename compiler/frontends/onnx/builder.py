@@ -444,13 +444,13 @@ class Builder:
         return Tensor(shape, x.dtype, None, name, split, perm)
 
     def _reordered(self, x: Tensor, shape: Shape) -> Tensor:
-        """A tensor with another shape that needs its elements in ONNX's order."""
+        """A reshaped tensor whose elements must first be moved into ONNX's order."""
         result = self.reshape(self.plain(self.variable(self.value(x))), shape)
         self._reshaped[result.name] = (result, x)
         return result
 
     def moved_from(self, x: Tensor) -> Tensor | None:
-        """What a reshape gave another shape, if it had to move elements for that."""
+        """The tensor that `x` was reshaped from, if that had to move elements; otherwise None."""
         if x.data is not None or x.name not in self._reshaped:
             return None
         after, before = self._reshaped[x.name]

@@ -219,7 +219,7 @@ def _around(graph: Graph, name: str) -> str | None:
 
 
 def _before_peaks(graph: Graph, name: str) -> str:
-    """Scores of which only peaks are left, with all others."""
+    """The scores that a mask of peaks is applied to; the value itself if there is no such mask."""
     node = graph.producer(name)
     if node is None or node.op != "mul":
         return name
@@ -231,7 +231,7 @@ def _before_peaks(graph: Graph, name: str) -> str:
 
 
 def _is_mask_of_peaks(graph: Graph, mask: str, image: str) -> bool:
-    """Whether numbers are one where an image is as large as the maximum around, and else zero."""
+    """Whether a value is one where an image equals the maximum of its neighbourhood, else zero."""
     cast = graph.producer(mask)
     compared = None if cast is None or cast.op != "cast" else graph.producer(str(cast.inputs[0]))
     if compared is None or compared.op not in ("equal", "greater_equal"):

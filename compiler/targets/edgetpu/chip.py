@@ -159,9 +159,9 @@ def proven(
 def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> None:
     """Make programs of all parts that fit, of models that share the memory of one chip.
 
-    After a division, parts that are as before have other rows than before. Until the other parts
-    are known to fit, they keep their programs, so the work grows with the number of parts and that
-    of divisions, not with both.
+    After a division, unchanged parts are assigned other rows of memory. They keep their earlier
+    programs until all parts are known to fit, so that the work grows with the sum of parts and
+    divisions, and not with their product.
     """
     needs: list[_Need] | None = None
     known: dict[_Key, _Need] = {}
