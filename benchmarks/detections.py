@@ -31,8 +31,9 @@ from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+from fitzroy.compiler.passes.heads.emphasis import emphasis
 from fitzroy.compiler.passes.heads.objects import ranges_of_objects
-from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import (
     features,
     limits,
@@ -222,6 +223,14 @@ def _variants(
         chosen = QuantizeOptions(mixed_outputs=mixed)
         return _quantized(plain, chosen, pictures, {}), _decoded
 
+    def recognised(*, tables: bool) -> Made:
+        counts = emphasis(plain, PLAIN_OUTPUTS, [])
+        chosen, unit = QuantizeOptions(tables=tables), FUNCTIONS if tables else ANY_TABLE
+        graph = _quantized(
+            counts.graph, chosen, pictures, counts.limits, counts.rare, counts.bounds, unit
+        )
+        return graph, _decoded
+
     whole = QuantizeOptions(parts=1)
 
     def heads(chosen: QuantizeOptions, *measures: str, unit: FunctionUnit = ANY_TABLE) -> Made:
@@ -236,8 +245,10 @@ def _variants(
 
     return {
         "one output, one scale": lambda: joined(Mixed.KEEP),
-        "boxes and scores joined in float32": lambda: joined(Mixed.FLOAT),
-        "head recognised, ranges from extrema": lambda: heads(ranges),
+        "boxes decoded and joined with scores in float32": lambda: joined(Mixed.FLOAT),
+        "the same, head recognised": lambda: recognised(tables=False),
+        "the same, functions of sums that are not rounded": lambda: recognised(tables=True),
+        "objects listed, ranges from extrema": lambda: heads(ranges),
         "ranges weighted by the effect of SiLU": lambda: heads(whole),
         "scores limited to those near or above the threshold": lambda: heads(whole, "scores"),
         "features of objects not clipped": lambda: heads(whole, "scores", "features"),

@@ -30,18 +30,10 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
-from fitzroy.compiler.passes.heads.objects import ranges_of_objects
-from fitzroy.compiler.passes.heads.options import HeadOptions
-from fitzroy.compiler.passes.heads.rewriting import (
-    encoded,
-    features,
-    kept_float,
-    limits,
-    with_detections,
-    with_lower_threshold,
-)
+from fitzroy.compiler.passes.heads.emphasis import emphasis
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import encoded, with_detections, with_lower_threshold
 from fitzroy.compiler.quantization.agreement import (
     likely_precision,
     mean_average_precision,
@@ -150,15 +142,16 @@ def _compiled(subject: Subject) -> tuple[EdgeTpuCompilation, Source, list[float]
     """
     (name,) = subject.graph.inputs
     pictures = [{name: picture} for picture in subject.calibrating]
-    graph, bounds = with_box_parts(subject.graph, ranges_of_objects(subject.graph, pictures))
+    lists = any(node.op == "detections" for node in subject.graph.nodes())
+    counts = emphasis(subject.graph, OPTIONS if lists else PLAIN_OUTPUTS, pictures)
     result = quantize_model(
-        graph,
+        counts.graph,
         pictures,
-        QuantizeOptions(keep_float=kept_float(graph), tables=True),
+        QuantizeOptions(keep_float=[*counts.floats], tables=True),
         known={name: subject.span},
-        limits=limits(graph, OPTIONS),
-        rare=features(graph, OPTIONS) if _lists(graph) else (),
-        bounds=bounds,
+        limits=counts.limits,
+        rare=counts.rare,
+        bounds=counts.bounds,
         unit=FUNCTIONS,
     )
     judged = [{name: picture} for picture in subject.judging[:LEVELS]]
@@ -166,10 +159,6 @@ def _compiled(subject: Subject) -> tuple[EdgeTpuCompilation, Source, list[float]
     source = Source.of(with_best_classes(with_lower_threshold(result.graph)))
     levels = [round(difference.decibels, 1) for difference in off.values()]
     return compile_edgetpu(source), source, levels
-
-
-def _lists(graph: Graph) -> bool:
-    return any(node.op == "detections" for node in graph.nodes())
 
 
 def _run(interpreter: Interpreter, picture: Floats) -> Floats:

@@ -19,6 +19,9 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import PadAttributes
 from fitzroy.hw_models import numerics
 
+_PARTING = ("split", "strided_slice")
+"""Operators that give parts of a value."""
+
 _CHOOSING = ("clamp", "maximum", "minimum")
 """Operators that give one of their operands or a bound, element by element."""
 
@@ -199,7 +202,13 @@ def _quantize_before(graph: Graph, node: Node, afters: list[Node]) -> None:
 
 
 def move_integers(graph: Graph, node: Node) -> None:
-    """Move integers in the place of real numbers; they may be dequantized afterwards."""
+    """Move integers in the place of real numbers; they may be dequantized afterwards.
+
+    Real numbers that are only taken apart stay whole before: hardware gives one result instead of
+    several.
+    """
+    if _takes_apart(graph, node):
+        return
     sources = [source_of(graph, name) for name in node.inputs]
     if node.op == "gather":
         sources = [sources[0], node.inputs[1]]
@@ -222,6 +231,31 @@ def move_integers(graph: Graph, node: Node) -> None:
         if graph.consumers(real) or real in graph.outputs:
             back = Node(graph.fresh(real), "dequantize", (name,), (real,), origin=node.origin)
             graph.add_node(back)
+
+
+def _takes_apart(graph: Graph, node: Node) -> bool:
+    """Whether a node gives a part of real numbers, others give the rest, and no part is stored."""
+    if node.op not in _PARTING:
+        return False
+    source = str(node.inputs[0])
+    readers = graph.consumers(source)
+    if any(reader.op not in _PARTING for reader in readers):
+        return False
+    parts = [name for reader in readers for name in reader.outputs]
+    whole = sum(graph.type(name).size for name in parts) >= graph.type(source).size
+    return len(parts) > 1 and whole and not any(_is_stored_again(graph, name) for name in parts)
+
+
+def _is_stored_again(graph: Graph, name: str) -> bool:
+    """Whether elements of a real value become integers, as they are or moved."""
+    pending = [name]
+    while pending:
+        for reader in graph.consumers(pending.pop()):
+            if _stores(graph, reader):
+                return True
+            if OPS[reader.op].moves:
+                pending += reader.outputs
+    return False
 
 
 def _pads_exactly(graph: Graph, node: Node, name: str | None) -> bool:

@@ -19,6 +19,10 @@ _DIFFERENT = 4.0
 _FINER = 1.25
 """The same where the output is float32 anyway, so that joining it there costs nothing."""
 
+_MOVING = (*_MOVERS, "concatenation", "split", "strided_slice")
+_ARITHMETIC = ("add", "div", "exp", "mul", "sub")
+"""Operators that make boxes of what layers give, and those that only move elements of them."""
+
 _FINAL = ("log_softmax", "sigmoid", "softmax")
 _MOST_ELEMENTS = 1 << 14
 """The largest output whose last function a host computes without being noticed."""
@@ -104,7 +108,60 @@ def _separate(
     if options.mixed_outputs is Mixed.SPLIT and whole and not fixed:
         result.split[name] = Split(parts, tuple(reversed(movers)))
     else:
-        result.floats.update(node.name for node in (*movers, last))
+        join = {node.name for node in (*movers, last)}
+        result.floats |= join.union(*(_decoding(graph, join, part) for part in parts))
+
+
+def _decoding(graph: Graph, join: set[str], part: str) -> set[str]:
+    """Nodes that decode a part of an output, such as boxes; none if it is given as it is.
+
+    They add what a layer gives to constants, or multiply it with them, such as places and sizes of
+    anchors. Rounded to 8 bits, a result is only as exact as a step of its whole range: of all
+    places in an image. They are few, and joined as float32 anyway.
+
+    Args:
+        graph: the graph.
+        join: nodes that join the output.
+        part: a value that they read.
+    """
+    decoded = _decoded(graph)
+    found: dict[str, Node] = {}
+    pending = [part]
+    while pending:
+        name = pending.pop()
+        node = graph.producer(name)
+        if node is None or node.name in found:
+            continue
+        if node.op in _MOVING or (node.op in _ARITHMETIC and name in decoded):
+            found[node.name] = node
+            pending += [str(read) for read in node.inputs]
+    while others := [node for node in found.values() if _leaves(graph, node, join | {*found})]:
+        # What other operators read as well is 8 bits for all of them.
+        for node in others:
+            del found[node.name]
+    return {*found} if any(node.op in _ARITHMETIC for node in found.values()) else set()
+
+
+def _leaves(graph: Graph, node: Node, names: set[str]) -> bool:
+    """Whether a result of a node is an output, or is read by others than some nodes."""
+    given = any(name in graph.outputs for name in node.outputs)
+    readers = (reader for name in node.outputs for reader in graph.consumers(name))
+    return given or any(reader.name not in names for reader in readers)
+
+
+def _decoded(graph: Graph) -> set[str]:
+    """Values that are made of what layers give by arithmetic with constants, and moves."""
+    found: set[str] = set()
+    for node in graph.nodes():
+        read = [str(name) for name in node.inputs]
+        if node.op in _MOVING:
+            made = not found.isdisjoint(read)
+        else:
+            fixed = any(graph.value(name).is_constant for name in read)
+            made = node.op in _ARITHMETIC and (node.op == "exp" or fixed or found.issuperset(read))
+        if made:
+            found.update(node.outputs)
+    return found
 
 
 def _movers_before(graph: Graph, node: Node) -> Iterable[Node]:

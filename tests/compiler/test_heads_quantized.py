@@ -10,7 +10,7 @@ from tests.compiler import detectors
 from tests.compiler.test_heads import Floats, image, listed, overlap, rows_of, the_node
 
 import fitzroy
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import CENTRE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detections import (
@@ -21,6 +21,7 @@ from fitzroy.compiler.ops.detections import (
     DetectionsAttributes,
 )
 from fitzroy.compiler.ops.elementwise import reals
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.anchors import Grid
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.options import HeadForm
@@ -32,9 +33,19 @@ SIZE = (detectors.SIDE, detectors.SIDE)
 
 
 def quantized(graph: Graph) -> Graph:
-    """A detector whose decoder is quantized, too."""
+    """A detector whose decoder is quantized, too; what it gives is joined as real numbers."""
     samples = [{"image": image(seed)} for seed in range(4)]
-    return quantize_model(graph, samples, QuantizeOptions()).graph
+    result = quantize_model(graph, samples, QuantizeOptions(mixed_outputs=Mixed.SPLIT)).graph
+    if len(result.outputs) > 1:
+        (whole,) = (graph.type(name) for name in graph.outputs)
+        parts = [
+            result.emit("dequantize", [name], TensorType(result.type(name).shape, DType.FLOAT32))
+            for name in result.outputs
+        ]
+        axis = 1 if result.type(parts[0]).shape[2] == detectors.ROWS else 2
+        joined = result.emit("concatenation", parts, whole, ConcatenationAttributes(axis))
+        result.outputs = [joined]
+    return result
 
 
 def stored(seed: int) -> Array:

@@ -73,19 +73,32 @@ class ListDetections(HeadOptions, Pass):
             graph.outputs = self._kept(graph, node)
             graph.prune()
             return graph
-        join_sigmoids(graph)
-        head = recognised(graph, self.anchors)
         if self.form is HeadForm.YOLO:
-            graph.outputs = raw_outputs(graph, head)
+            graph.outputs = raw_outputs(graph, self._head(graph))
         elif self.form is HeadForm.SSD:
+            head = self._head(graph)
             chosen = self.score_threshold, self._overlap(head), self._most(head)
             graph.outputs = post_processed(graph, head, chosen)
         else:
-            graph.outputs = self._emitted(graph, head)
+            graph.outputs = self.listed(graph)
         graph.prune()
         separate(Columns(graph), graph.outputs)
         graph.prune()
         return in_row_order(graph)
+
+    def listed(self, graph: Graph) -> list[str]:
+        """Let a graph without post-processing list its objects, beside what it gives.
+
+        Returns the names of the results.
+
+        Raises:
+            UnsupportedError: the model is no detector that is known.
+        """
+        return self._emitted(graph, self._head(graph))
+
+    def _head(self, graph: Graph) -> Head:
+        join_sigmoids(graph)
+        return recognised(graph, self.anchors)
 
     def _keeps(self, graph: Graph, node: Node) -> bool:
         """Whether TFLite's post-processing goes on choosing objects."""

@@ -293,14 +293,8 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
-    from fitzroy.compiler.passes.heads.box_parts import with_box_parts
-    from fitzroy.compiler.passes.heads.objects import ranges_of_objects
-    from fitzroy.compiler.passes.heads.rewriting import (
-        features,
-        kept_float,
-        limits,
-        with_detections,
-    )
+    from fitzroy.compiler.passes.heads.emphasis import emphasis
+    from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.compiler.quantization.functions import FunctionUnit
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
@@ -314,17 +308,17 @@ def quantized_model(
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    graph, bounds = with_box_parts(graph, ranges_of_objects(graph, arrays))
-    options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
+    counts = emphasis(graph, heads, arrays)
+    options = replace(options, keep_float=[*(options.keep_float or []), *counts.floats])
     return quantize_model(
-        graph,
+        counts.graph,
         arrays,
         options,
         progress,
         known=known,
-        limits=limits(graph, heads),
-        rare=features(graph, heads),
-        bounds=bounds,
+        limits=counts.limits,
+        rare=counts.rare,
+        bounds=counts.bounds,
         unit=FunctionUnit(_has_table, _approximates if sums else None),
     ), samples
 
