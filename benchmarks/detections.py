@@ -253,7 +253,7 @@ def _variants(
         "scores limited to those near or above the threshold": lambda: heads(whole, "scores"),
         "features of objects not clipped": lambda: heads(whole, "scores", "features"),
         "boxes with the range of objects' boxes, in 2 parts": lambda: heads(whole, *_ALL),
-        "channels with outliers in up to 16 parts": lambda: heads(QuantizeOptions(), *_ALL),
+        "channels with outliers in up to 4 parts": lambda: heads(QuantizeOptions(), *_ALL),
         "functions in tables": lambda: heads(QuantizeOptions(tables=True), *_ALL),
         "functions of sums that are not rounded": lambda: heads(
             QuantizeOptions(tables=True), *_ALL, unit=FUNCTIONS

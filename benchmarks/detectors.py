@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,15 @@ from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
-from fitzroy.compiler.passes.heads.options import HeadOptions
-from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
+from fitzroy.compiler.passes.heads.emphasis import emphasis
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import with_detections
+from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import compare, stored_input
 from fitzroy.compiler.quantization.functions import FunctionUnit
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.quantization.statistics import Sample
 from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.execution.estimate import Conditions
@@ -92,11 +96,10 @@ def measure(
 ) -> tuple[Json, Graph, Source, EdgeTpuCompilation]:
     """Everything about a model but its simulation: its row, the float32 and the compiled model."""
     graph = of_architecture(architecture, size)
-    (name,) = graph.inputs
     calibrating, judged = (
         samples_of(graph, count, seed)[1] for count, seed in ((_CALIBRATING, 1), (_JUDGING, 2))
     )
-    result = quantize_model(graph, calibrating, _OPTIONS, known={name: (0.0, 1.0)}, unit=FUNCTIONS)
+    result = _quantized(graph, PLAIN_OUTPUTS, calibrating, FUNCTIONS)
     levels = compare(result.source, result.counterpart, judged).outputs
     source = Source.of(result.graph)
     compiled = compile_edgetpu(source)
@@ -169,11 +172,26 @@ def listing_of(graph: Graph, unit: FunctionUnit = FUNCTIONS) -> Source:
     """
     options = HeadOptions(True)
     listing = with_detections(graph, options)
-    (name,) = listing.inputs
-    samples, bounds = samples_of(listing, _CALIBRATING, 1)[1], limits(listing, options)
-    known = {name: (0.0, 1.0)}
-    quantized = quantize_model(listing, samples, _OPTIONS, known=known, limits=bounds, unit=unit)
-    return Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
+    _, samples = samples_of(listing, _CALIBRATING, 1)
+    quantized = _quantized(listing, options, samples, unit).graph
+    return Source.of(run_passes(quantized, (ClassMaximum(),)))
+
+
+def _quantized(
+    graph: Graph, options: HeadOptions, samples: Sequence[Sample], unit: FunctionUnit
+) -> Quantized:
+    """What users get of a float32 model: one that lists objects if they are asked for."""
+    counts = emphasis(graph, options, samples)
+    return quantize_model(
+        counts.graph,
+        samples,
+        replace(_OPTIONS, keep_float=[*counts.floats]),
+        known=dict.fromkeys(graph.inputs, (0.0, 1.0)),
+        limits=counts.limits,
+        rare=counts.rare,
+        bounds=counts.bounds,
+        unit=unit,
+    )
 
 
 def several(source: Source, compiled: EdgeTpuCompilation) -> Json:

@@ -67,7 +67,7 @@ class QuantizeOptions:
         output_type: element type of the outputs.
         mixed_outputs: what becomes of outputs that join values of very different ranges.
         keep_float: patterns of operators that stay float32.
-        parts: maximum number of parts in which a channel with outliers is computed; None for 16 in
+        parts: maximum number of parts in which a channel with outliers is computed; None for 4 in
             detectors, else 1.
         tables: whether functions that several operators make up, such as SiLU, are quantized as a
             whole, and with the sums before them, for hardware that computes them at once; None for
@@ -121,7 +121,7 @@ class QuantizeOptions:
     parts: int | None = option(
         None,
         "Compute channels with outliers in up to N parts with smaller steps: more work, less "
-        "noise. [dim]default: 16 in detectors, else 1[/dim]",
+        "noise. [dim]default: 4 in detectors, else 1[/dim]",
         metavar="N",
     )
     tables: bool | None = option(

@@ -15,7 +15,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.shape import ReshapeAttributes, StridedSliceAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
-from fitzroy.compiler.passes.heads.emphasis import emphasis
+from fitzroy.compiler.passes.heads.emphasis import coarse_scores, emphasis
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS
 from fitzroy.compiler.quantization.comparison import real_output, stored_input
 from fitzroy.compiler.quantization.options import Mixed, QuantizeOptions
@@ -51,6 +51,20 @@ def test_logits_that_are_given_are_given_whole() -> None:
     found = emphasis(blaze(), PLAIN_OUTPUTS, [])
     assert found.rare
     assert not found.limits
+    boxes, scores = found.graph.outputs
+    assert scores in found.logits
+    assert boxes not in found.logits
+
+
+def test_logits_with_large_steps_are_told() -> None:
+    """8 bits from -4343 to 10, as in some detectors of faces, find no face."""
+    found = emphasis(blaze(), PLAIN_OUTPUTS, [])
+    boxes, scores = found.graph.outputs
+    (note,) = coarse_scores(found, dict.fromkeys([boxes, scores], Quantization((16.0,), (0,))))
+    assert scores in note.where
+    assert "steps of 16" in note.what
+    assert "--detections" in str(note.hint)
+    assert not [*coarse_scores(found, {scores: Quantization((0.1,), (0,))})]
 
 
 def test_other_models_have_nothing_of_the_kind() -> None:

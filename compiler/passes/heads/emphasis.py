@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Quantization
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import DeadCode, FoldConstants, Simplify
@@ -32,6 +34,10 @@ _FAINT = HeadOptions(detections=True, score_threshold=0.005)
 tell them from nothing."""
 
 
+_COARSE = 0.25
+"""A step of logits within which a score of 0.5 becomes 0.56."""
+
+
 @dataclass(frozen=True, slots=True)
 class Emphasis:
     """A model, and what counts among its values.
@@ -42,6 +48,7 @@ class Emphasis:
         rare: names of values in which few elements count.
         bounds: between what values matter, by name.
         floats: patterns of operators that are not to be quantized.
+        logits: names of those of scores that the model gives as they are.
     """
 
     graph: Graph
@@ -49,6 +56,7 @@ class Emphasis:
     rare: Set[str] = frozenset()
     bounds: Mapping[str, Range] = field(default_factory=dict)
     floats: tuple[str, ...] = ()
+    logits: Set[str] = frozenset()
 
 
 def emphasis(graph: Graph, options: HeadOptions, samples: Sequence[Sample]) -> Emphasis:
@@ -88,7 +96,31 @@ def _of_outputs(graph: Graph) -> Emphasis:
     found = limits(both.cut(both.outputs[count:]), _FAINT)
     given = set(_given(own))
     seen = {name: ends for name, ends in found.items() if name in own.values and name not in given}
-    return Emphasis(own, seen, features(own, _FAINT))
+    return Emphasis(own, seen, features(own, _FAINT), logits=given & found.keys())
+
+
+def coarse_scores(
+    counts: Emphasis, quantizations: Mapping[str, Quantization]
+) -> Iterator[Diagnostic]:
+    """Which outputs have scores, before the sigmoid, that 8 bits hardly tell apart.
+
+    Args:
+        counts: what counts in a detector.
+        quantizations: of its values, by name.
+    """
+    for name in counts.graph.outputs:
+        if name not in counts.logits or name not in quantizations:
+            continue
+        (step,) = quantizations[name].scale
+        if step > _COARSE:
+            yield Diagnostic(
+                Severity.WARNING,
+                "quantize",
+                f"output {name!r}",
+                f"scores before their sigmoid have steps of {step:.3g}",
+                "they are given whole, and scores of nothing are far below those of objects",
+                "with --detections, only scores near the threshold or above it have steps",
+            )
 
 
 def _given(graph: Graph) -> Iterator[str]:

@@ -293,7 +293,7 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
-    from fitzroy.compiler.passes.heads.emphasis import emphasis
+    from fitzroy.compiler.passes.heads.emphasis import coarse_scores, emphasis
     from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.compiler.quantization.functions import FunctionUnit
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
@@ -310,7 +310,7 @@ def quantized_model(
     arrays = [sample for _, sample in samples]
     counts = emphasis(graph, heads, arrays)
     options = replace(options, keep_float=[*(options.keep_float or []), *counts.floats])
-    return quantize_model(
+    result = quantize_model(
         counts.graph,
         arrays,
         options,
@@ -320,7 +320,10 @@ def quantized_model(
         rare=counts.rare,
         bounds=counts.bounds,
         unit=FunctionUnit(_has_table, _approximates if sums else None),
-    ), samples
+    )
+    stored = result.scheme.quantizations
+    coarse = coarse_scores(counts, {name: stored[name] for name in graph.outputs if name in stored})
+    return replace(result, notes=(*result.notes, *coarse)), samples
 
 
 def _has_table(codes: Codes, zero_in: int, zero_out: int) -> bool:
