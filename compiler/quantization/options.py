@@ -108,8 +108,8 @@ class QuantizeOptions:
         Mixed.FLOAT,
         "For an output that joins values of very different ranges, such as boxes and scores: join "
         "them as [b]float[/b] on the host, [b]split[/b] them into separate outputs, or [b]keep[/b] "
-        "one scale. Except with keep, a final sigmoid or softmax is computed in float32 if outputs "
-        "are float32.",
+        "one scale. With float, boxes of a detector are decoded in float32, too. Except with keep, "
+        "a final sigmoid or softmax is computed in float32 if outputs are float32.",
     )
     keep_float: list[str] | None = option(
         None,

@@ -56,16 +56,24 @@ class Outputs:
     notes: list[Diagnostic] = field(default_factory=list)
 
 
-def examine(graph: Graph, ranges: Mapping[str, Range], options: QuantizeOptions) -> Outputs:
-    """Find outputs that join values of very different ranges, or end in a fine function.
+def examine(
+    graph: Graph,
+    ranges: Mapping[str, Range],
+    options: QuantizeOptions,
+    *,
+    detects: bool = False,
+) -> Outputs:
+    """Find outputs that join values of very different ranges, or end in fine arithmetic.
 
     A probability of 1/1000 is nothing in steps of 1/256. Where outputs are float32, the function
-    that makes probabilities of logits is computed in float32, too.
+    that makes probabilities of logits is computed in float32, too, and so is what decodes boxes.
 
     Args:
         graph: a float32 graph.
         ranges: of its activations.
         options: what to do.
+        detects: whether outputs that are decoded are boxes of objects: float32, unless they are to
+            be kept.
     """
     result = Outputs()
     limit = _FINER if options.output_type is Border.FLOAT else _DIFFERENT
@@ -81,6 +89,14 @@ def examine(graph: Graph, ranges: Mapping[str, Range], options: QuantizeOptions)
         ):
             result.floats.add(node.name)
             continue
+        if options.mixed_outputs is not Mixed.KEEP:
+            decoding = _decoding(graph, set(), name)
+            real = options.output_type is Border.FLOAT and graph.type(name).size <= _MOST_ELEMENTS
+            if decoding and (real or (detects and options.mixed_outputs is Mixed.FLOAT)):
+                result.floats |= decoding
+                if options.output_type is not Border.FLOAT:
+                    result.notes.append(_note_of_places(name))
+                continue
         movers = list(_movers_before(graph, node))
         last = graph.producer(str(movers[-1].inputs[0])) if movers else node
         if last is None or last.op != "concatenation" or options.mixed_outputs is Mixed.KEEP:
@@ -122,7 +138,7 @@ def _decoding(graph: Graph, join: set[str], part: str) -> set[str]:
     Args:
         graph: the graph.
         join: nodes that join the output.
-        part: a value that they read.
+        part: a value that they read, or the output if nothing joins it.
     """
     decoded = _decoded(graph)
     found: dict[str, Node] = {}
@@ -134,17 +150,19 @@ def _decoding(graph: Graph, join: set[str], part: str) -> set[str]:
             continue
         if node.op in _MOVING or (node.op in _ARITHMETIC and name in decoded):
             found[node.name] = node
-            pending += [str(read) for read in node.inputs]
-    while others := [node for node in found.values() if _leaves(graph, node, join | {*found})]:
+            pending += [read for read in node.inputs if read is not None]
+    while others := [
+        node for node in found.values() if _leaves(graph, node, join | {*found}, part)
+    ]:
         # What other operators read as well is 8 bits for all of them.
         for node in others:
             del found[node.name]
     return {*found} if any(node.op in _ARITHMETIC for node in found.values()) else set()
 
 
-def _leaves(graph: Graph, node: Node, names: set[str]) -> bool:
-    """Whether a result of a node is an output, or is read by others than some nodes."""
-    given = any(name in graph.outputs for name in node.outputs)
+def _leaves(graph: Graph, node: Node, names: set[str], part: str) -> bool:
+    """Whether a result of a node but one is an output, or any is read by others than some nodes."""
+    given = any(name in graph.outputs and name != part for name in node.outputs)
     readers = (reader for name in node.outputs for reader in graph.consumers(name))
     return given or any(reader.name not in names for reader in readers)
 
@@ -153,7 +171,7 @@ def _decoded(graph: Graph) -> set[str]:
     """Values that are made of what layers give by arithmetic with constants, and moves."""
     found: set[str] = set()
     for node in graph.nodes():
-        read = [str(name) for name in node.inputs]
+        read = [name for name in node.inputs if name is not None]
         if node.op in _MOVING:
             made = not found.isdisjoint(read)
         else:
@@ -196,6 +214,17 @@ def _note(name: str, widths: list[float], asked: bool, split: bool) -> Diagnosti
         done,
         f"ranges of its parts are {min(widths):.4g} to {max(widths):.4g} wide, and one scale for "
         "all would leave the narrow ones few of 256 levels",
+        "choose with --mixed-outputs",
+    )
+
+
+def _note_of_places(name: str) -> Diagnostic:
+    return Diagnostic(
+        Severity.WARNING,
+        "quantize",
+        f"output {name!r}",
+        "boxes are decoded as float32",
+        "one scale for all places in the image has steps of more than a pixel",
         "choose with --mixed-outputs",
     )
 

@@ -158,7 +158,7 @@ def quantize_model(
         floats, reasons = _floats(source, options)
         statistics = collect(source, samples, progress)
     limits = {**unseen(source, statistics), **limits}
-    outputs = examine(source, _extrema(statistics), options)
+    outputs = examine(source, _extrema(statistics), options, detects=bool(rare))
     source = with_split(source, outputs.split)
     floats |= outputs.floats
     most = options.parts or (_PARTS if rare else 1)

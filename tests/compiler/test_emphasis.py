@@ -18,7 +18,7 @@ from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
 from fitzroy.compiler.passes.heads.emphasis import coarse_scores, emphasis
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS
 from fitzroy.compiler.quantization.comparison import real_output, stored_input
-from fitzroy.compiler.quantization.options import Mixed, QuantizeOptions
+from fitzroy.compiler.quantization.options import Border, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 
 _HALF_A_STEP = 1 / 512
@@ -118,6 +118,32 @@ def _after_layers(graph: Graph) -> set[str]:
         for node in graph.nodes()
         if node.op != "dequantize" and not graph.type(node.outputs[0]).is_quantized
     }
+
+
+def _apart() -> Graph:
+    """Decoded boxes [1,n,4] and scores [1,n,c], as outputs of their own."""
+    m = Maker(1)
+    boxes = detectors.from_distances(m, detectors.expectation(m, m.rows([4 * detectors.BINS])))
+    return m.done(boxes, m.sigmoid(m.rows([detectors.CLASSES])))
+
+
+@pytest.mark.parametrize("mixed", [Mixed.FLOAT, Mixed.SPLIT, Mixed.KEEP])
+def test_boxes_of_their_own_are_decoded_with_real_numbers(mixed: Mixed) -> None:
+    small = _quantized(_apart(), mixed)
+    boxes, scores = (small.type(name) for name in small.outputs)
+    assert boxes.is_quantized == (mixed is not Mixed.FLOAT)
+    assert scores.is_quantized
+
+
+@pytest.mark.parametrize("size", [8, 64])
+def test_small_outputs_of_real_numbers_end_with_real_arithmetic(size: int) -> None:
+    """Of no detector; a host would be slow with large ones."""
+    m = Maker(1)
+    graph = m.done(m.binary("mul", m.layer(m.image, 8, detectors.SIDE // size), 100.0))
+    options = QuantizeOptions(output_type=Border.FLOAT)
+    small = quantize_model(graph, [{"image": image()}], options).graph
+    (product,) = (node for node in small.nodes() if node.op == "mul")
+    assert small.type(product.outputs[0]).is_quantized == (size == 64)
 
 
 def test_no_activation_is_taken_for_a_decoder() -> None:
