@@ -5,6 +5,9 @@ found then, it tries the cheapest strips that leave some of the memory free, wit
 no more of it. If that does not help, branches run one after the other (`ordering`). Images that
 still do not fit wait in the host's memory for a while, or are computed again (`spilling`). If all
 that is missing are addresses, a single small image that waits may be enough.
+
+All of this is done in the order that layers have and, where that is estimated to be faster, in the
+one in which outputs leave early (`ordering`).
 """
 
 from __future__ import annotations
@@ -61,6 +64,22 @@ def arranged(layered: Layered) -> Arrangement:
 
     Raises:
         Refused: they do not fit; concerns the operator that makes one of them.
+    """
+    found, early = _in_order(layered), ordering.sent_early(layered)
+    if early is None:
+        return found
+    try:
+        other = _in_order(early)
+    except Refused:
+        return found
+    return min(found, other, key=lambda each: ordering.cycles(each.schedule.steps))
+
+
+def _in_order(layered: Layered) -> Arrangement:
+    """Addresses for all tensors of layers in the order that they have.
+
+    Raises:
+        Refused: they do not fit.
     """
     found, branch = _relieved(layered)
     if isinstance(found, Refused):
