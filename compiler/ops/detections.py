@@ -8,7 +8,7 @@ its boxes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -16,17 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base import budget
-from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding, decoded
 from fitzroy.compiler.ops.custom import PostProcessing
 from fitzroy.compiler.ops.definition import Arrays, Call, Expected, define, demand
 from fitzroy.compiler.ops.elementwise import reals
+from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics.suppression import descending, grouped
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
+_Place = Indices | slice
+_ALL = slice(None)
 
 ROW = 6
 """Columns of a result: left, top, right, bottom, score, class."""
@@ -179,14 +182,7 @@ class Detections(PostProcessing):
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a = call.attributes(DetectionsAttributes)
-        given = [
-            None if array is None else reals(array, call.type(index)).astype(np.float32, copy=False)
-            for index, array in enumerate(arrays)
-        ]
-        given += [None] * (len(_OPERANDS) - len(given))
-        for index in (SCORES, CLASSES, OBJECTNESS):
-            array = given[index]
-            given[index] = None if array is None else array.reshape(*array.shape[:2], -1)
+        given = _operands(call, arrays)
         results = [np.zeros(out.type.shape, out.type.dtype.numpy) for out in call.outputs]
         found = _found(given, a)
         count = len(found.objects)
@@ -194,14 +190,63 @@ class Detections(PostProcessing):
         points, coefficients, prototypes = given[POINTS], given[COEFFICIENTS], given[PROTOTYPES]
         anchors = given[ANCHORS]
         if points is not None:
-            own = None if anchors is None else anchors[found.rows]
-            each = _points(points[0, found.rows], own, a)
+            own = None if anchors is None else anchors.real(found.rows)
+            each = _points(points.real(found.rows), own, a)
             results[1][:count, :, :2] = _averaged(each[..., :2], found.groups)
             results[1][:count, :, 2] = each[found.groups.firsts, :, 2]
         if coefficients is not None and prototypes is not None:
             best = found.rows[found.groups.firsts]
-            results[-1][:count] = _masks(coefficients[0, best], prototypes[0], found, a)
+            results[-1][:count] = _masks(coefficients.steps(best), prototypes, found.objects, a)
         return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand. Few boxes are objects: only elements that count become real numbers.
+
+    Attributes:
+        stored: its elements as they are stored [n,...].
+        quantization: what they stand for, with one scale; None if they are real numbers.
+    """
+
+    stored: Array
+    quantization: Quantization | None
+
+    def real(self, rows: _Place = _ALL) -> Floats:
+        """Some of its elements as real numbers."""
+        return self.of(self.stored[rows])
+
+    def of(self, stored: Array) -> Floats:
+        """The real numbers that some elements stand for."""
+        if self.quantization is None:
+            return stored
+        return numerics.dequantize(stored, self.quantization)
+
+    def steps(self, rows: _Place = _ALL) -> Floats:
+        """Some of its elements as multiples of the scale.
+
+        Sums of products of those of 8 bits are exact in float32, in whichever order.
+        """
+        stored, quantization = self.stored[rows], self.quantization
+        if quantization is None:
+            return stored
+        return numerics.dequantize(stored, Quantization((1.0,), quantization.zero_point))
+
+
+def _operands(call: Call, arrays: Arrays) -> list[_Operand | None]:
+    """All operands, those that there are, by their numbers."""
+    found: list[_Operand | None] = [None] * len(_OPERANDS)
+    for index, array in enumerate(arrays):
+        if array is None:
+            continue
+        type = call.type(index)
+        whole = type.quantization is not None and type.quantization.is_per_tensor
+        held = array if whole else reals(array, type).astype(np.float32, copy=False)
+        elements = held if index == ANCHORS else held[0]
+        if index in (SCORES, CLASSES, OBJECTNESS):
+            elements = elements.reshape(len(elements), -1)
+        found[index] = _Operand(elements, type.quantization if whole else None)
+    return found
 
 
 def _demand_real(type: TensorType) -> None:
@@ -300,21 +345,21 @@ class _Found:
     objects: Floats
 
 
-def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
+def _found(given: Sequence[_Operand | None], a: DetectionsAttributes) -> _Found:
     """The objects of all boxes."""
     boxes, scores, anchors, classes, objectness = given[: OBJECTNESS + 1]
     assert boxes is not None
     assert scores is not None
-    numbers = scores[0, :, a.background :]
-    if a.peaks:
-        numbers = _at_peaks(numbers, a.peaks)
-    rows, kinds, best = _candidates(numbers, None if objectness is None else objectness[0], a)
+    rows, kinds, best = _candidates(scores, objectness, a)
     if classes is not None:
-        kinds = np.rint(classes[0, rows, 0] / np.float32(a.class_step)).astype(np.intp)
-    encoded = _whole(boxes[0, rows], a) if a.part > 0 else boxes[0, rows]
+        kinds = np.rint(classes.real(rows)[:, 0] / np.float32(a.class_step)).astype(np.intp)
+    encoded = boxes.real(rows)
+    if a.part > 0:
+        encoded = _whole(encoded, a)
     if a.y_first:
         encoded = encoded[:, [1, 0, 3, 2]]
-    corners = decoded(encoded, None if anchors is None else anchors[rows], a.coding, a.exponent)
+    own = None if anchors is None else anchors.real(rows)
+    corners = decoded(encoded, own, a.coding, a.exponent)
     if not a.coding.has_anchors:
         corners = corners * np.array([a.x_scale, a.y_scale] * 2, np.float32)
     kind = kinds[:, None].astype(np.float32)
@@ -352,26 +397,29 @@ def _whole(parts: Floats, a: DetectionsAttributes) -> Floats:
 
 
 def _candidates(
-    numbers: Floats, objectness: Floats | None, a: DetectionsAttributes
+    scores: _Operand, objectness: _Operand | None, a: DetectionsAttributes
 ) -> tuple[Indices, Indices, Floats]:
     """Rows, classes and scores of boxes whose score is high enough.
 
     Args:
-        numbers: scores of classes [n,c].
+        scores: scores of classes [n,c].
         objectness: scores of being any object [n,1].
         a: what they are.
     """
-    # A sigmoid keeps the order, so that the best need it alone.
-    best = _probability(numbers.max(axis=1), a)
-    sure = None if objectness is None else _probability(objectness[:, 0], a)
-    if sure is not None:
-        best = best * sure
+    if a.peaks:
+        scores = _Operand(_at_peaks(scores.real()[:, a.background :], a.peaks), None)
+    else:
+        scores = replace(scores, stored=scores.stored[:, a.background :])
+    # Neither a scale nor a sigmoid changes which score is the best.
+    best = _probability(scores.of(scores.stored.max(axis=1)), a)
+    if objectness is not None:
+        best = best * _probability(objectness.real()[:, 0], a)
     if a.root:
         best = np.sqrt(best)
     rows = np.flatnonzero(best > np.float32(a.score_threshold))
     if len(rows) > _CANDIDATES:
         rows = rows[descending(best[rows])[:_CANDIDATES]]
-    return rows, numbers[rows].argmax(axis=1), best[rows]
+    return rows, scores.stored[rows].argmax(axis=1), best[rows]
 
 
 def _at_peaks(numbers: Floats, columns: int) -> Floats:
@@ -411,14 +459,32 @@ def _points(points: Floats, anchors: Floats | None, a: DetectionsAttributes) -> 
 
 
 def _masks(
-    coefficients: Floats, prototypes: Floats, found: _Found, a: DetectionsAttributes
+    coefficients: Floats, prototypes: _Operand, objects: Floats, a: DetectionsAttributes
 ) -> Array:
-    """Masks [n,h,w]: where the weighted sum of prototypes [h,w,m] is positive, inside of boxes."""
-    height, width, channels = prototypes.shape
-    sums = coefficients @ prototypes.reshape(-1, channels).T
+    """Masks [n,h,w]: where the weighted sum of prototypes [h,w,m] is positive, inside of boxes.
+
+    Args:
+        coefficients: weights of prototypes [n,m], as multiples of their scale.
+        prototypes: the prototypes.
+        objects: the objects [n,6].
+        a: the size of the image.
+    """
+    height, width, _ = prototypes.stored.shape
+    result: Array = np.zeros((len(objects), height, width), np.uint8)
     ratio = np.array([width / a.width, height / a.height] * 2, np.float32)
-    left, top, right, bottom = ((found.objects[:, :BOX] * ratio).T)[:, :, None]
+    left, top, right, bottom = ((objects[:, :BOX] * ratio).T)[:, :, None]
     x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)
-    inside = ((y >= top) & (y < bottom))[:, :, None] & ((x >= left) & (x < right))[:, None]
-    result: Array = (inside & (sums.reshape(-1, height, width) > 0)).astype(np.uint8)
+    rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
+    seen = _extent(rows.any(axis=0))
+    images = prototypes.steps(seen)
+    sides = zip(rows[:, seen], columns, strict=True)
+    for mask, weights, inside in zip(result[:, seen], coefficients, sides, strict=True):
+        place = _extent(inside[0]), _extent(inside[1])
+        mask[place] = images[place] @ weights > 0
     return result
+
+
+def _extent(inside: npt.NDArray[np.bool_]) -> slice:
+    """The places along an axis from the first one inside to the last."""
+    found = np.flatnonzero(inside)
+    return slice(found[0], found[-1] + 1) if len(found) else slice(0)

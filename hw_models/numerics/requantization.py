@@ -181,8 +181,11 @@ def dequantize(stored: Array, quantization: Quantization) -> npt.NDArray[np.floa
     Numbers that float32 does not hold become infinite.
     """
     zero = quantization.zero_point_array(stored.ndim)
-    centred = stored.astype(np.int64) - zero
-    real: npt.NDArray[np.float32] = centred.astype(np.float32)
+    # Differences of 24 bits are exact in float32, which takes less time than integers of 64 bits.
+    narrow = stored.dtype.itemsize <= 2 and np.abs(zero).max() < 1 << 23
+    kind = np.float32 if narrow else np.int64
+    centred = stored.astype(kind) - zero.astype(kind)
+    real: npt.NDArray[np.float32] = centred.astype(np.float32, copy=False)
     with np.errstate(over="ignore"):
         real *= quantization.scale_array(stored.ndim)
     return real

@@ -52,19 +52,43 @@ def grouped(
     waiting = descending(scores)
     groups: list[Indices] = []
     while len(waiting) and len(groups) < most:
-        best, others = waiting[0], waiting[1:]
-        overlaps = _overlap(boxes[best], boxes[others]).astype(overlap.dtype)
-        same = overlaps > overlap
-        groups.append(np.concatenate([waiting[:1], others[same]]))
-        waiting = others[~same]
+        bests = waiting[:_AT_ONCE]
+        overlaps = _overlaps(boxes[bests], boxes[waiting]).astype(overlap.dtype)
+        same: npt.NDArray[np.bool_] = np.greater(overlaps, overlap)
+        left = np.ones(len(waiting), np.bool_)
+        for number, best in enumerate(bests):
+            if left[number] and len(groups) < most:
+                left[number] = False
+                others = np.flatnonzero(left & same[number])
+                left[others] = False
+                groups.append(np.array([best, *waiting[others]], np.intp))
+        waiting = waiting[left]
     return groups
 
 
-def _overlap(box: Floats, others: Floats) -> Floats:
-    """Intersection over union of a box [4] and others [n,4]; 0 where an area is not positive."""
+_AT_ONCE = 32
+"""Boxes whose overlaps are computed at once. Some of them turn out not to be the best of a group,
+but numpy takes longer for a call than for a few numbers."""
+
+
+def _overlaps(boxes: Floats, others: Floats) -> Floats:
+    """Intersections over unions of boxes [m,4] and others [n,4]; 0 where an area is not positive.
+
+    Returns:
+        One for each pair [m,n].
+    """
     with np.errstate(all="ignore"):
-        sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-        common = np.maximum(sides, np.float32(0)).prod(axis=1, dtype=np.float32)
-        area, areas = (box[2:] - box[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1)
+        first, second = boxes[:, None], others[None]
+        sides = np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(
+            first[..., :2], second[..., :2]
+        )
+        common = np.maximum(sides, np.float32(0)).prod(axis=-1, dtype=np.float32)
+        area, areas = _areas(boxes)[:, None], _areas(others)[None]
         result: Floats = np.where((area > 0) & (areas > 0), common / (area + areas - common), 0)
     return result
+
+
+def _areas(boxes: Floats) -> Floats:
+    """Areas [n] of boxes [n,4]."""
+    found: Floats = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return found

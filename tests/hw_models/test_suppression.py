@@ -45,6 +45,33 @@ def test_groups_are_the_best_boxes_with_those_that_they_suppress() -> None:
     assert grouped(chain[:0], equal[:0], 10, np.float64(0.4)) == []
 
 
+def test_groups_are_those_of_one_box_after_the_other() -> None:
+    """Also if there are more boxes than are compared at once."""
+    random = np.random.default_rng(3)
+    boxes = (random.random((150, 4), np.float32) * 20).astype(np.float32)
+    boxes[:, 2:] += boxes[:, :2]
+    scores = random.integers(0, 30, 150).astype(np.float32)
+    waiting, wanted = sorted(range(150), key=lambda number: -scores[number]), list[list[int]]()
+    while waiting:
+        best, *others = waiting
+        same = [other for other in others if _overlap(boxes[best], boxes[other]) > 0.3]
+        wanted.append([best, *same])
+        waiting = [other for other in others if other not in same]
+    assert len(wanted) > 32
+    assert max(map(len, wanted)) > 10
+    for most in (len(wanted), 33, 32, 5):
+        groups = grouped(boxes, scores, most, np.float64(0.3))
+        assert [group.tolist() for group in groups] == wanted[:most]
+
+
+def _overlap(first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]) -> float:
+    """Intersection over union of two boxes, in float32."""
+    sides = np.minimum(first[2:], second[2:]) - np.maximum(first[:2], second[:2])
+    common = np.maximum(sides, np.float32(0)).prod()
+    areas = [(box[2:] - box[:2]).prod() for box in (first, second)]
+    return float(common / (areas[0] + areas[1] - common))
+
+
 def test_as_torchvision() -> None:
     torch = pytest.importorskip("torch")
     try:
