@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.hosts import NAMES, published, rows_path
 from tests.support import corpus
 
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.edgetpu import compile_edgetpu
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.detections import Detections, DetectionsAttributes
 from fitzroy.execution.estimate import Conditions
-from fitzroy.execution.host_operators import ALIASES, MOVES, PER_ELEMENT, Work, host_time, work_of
+from fitzroy.execution.host_operators import (
+    ALIASES,
+    LIST,
+    MOVES,
+    PER_ELEMENT,
+    Work,
+    host_time,
+    work_of,
+)
 from fitzroy.execution.hosts import find
 from fitzroy.execution.whole import CHIP, HOST, predict
 from fitzroy.measurement.operators import CONSTANTS, measure, trials
@@ -47,6 +58,28 @@ def test_a_function_without_an_entry_has_a_cost() -> None:
     (node,) = graph.nodes()
     assert "exp" not in PER_ELEMENT
     assert work_of(graph, node).compute > 1000
+
+
+def test_a_list_of_objects_takes_what_it_reads() -> None:
+    """Anchors are no weights of products, and masks are mostly zeros."""
+    graph = Graph("g")
+    real = TensorType((1,), DType.FLOAT32)
+    read = [("boxes", (1, 80, 4)), ("scores", (1, 80, 2))]
+    masks = [("coefficients", (1, 80, 8)), ("prototypes", (1, 40, 40, 8))]
+    for name, shape in read + masks:
+        graph.add_input(name, real.with_shape(shape))
+    graph.add_constant("anchors", np.ones((80, 6), np.float32))
+    a = DetectionsAttributes(80, 80, BoxCoding.DISTANCES, most=50)
+    results = [real.with_shape((50, 6)), TensorType((50, 40, 40), DType.UINT8)]
+    rows, beside = ("boxes", "scores", "anchors"), ("coefficients", "prototypes")
+    boxes = Node("boxes_alone", Detections.name, rows, ("objects",), a)
+    both = Node("both", Detections.name, (*rows, None, None, None, *beside), ("rows", "masks"), a)
+    graph.add_node(boxes, results[:1])
+    graph.add_node(both, results)
+    least = LIST + 80 * 6 * PER_ELEMENT["detections"]
+    assert work_of(graph, boxes) == Work(least, 0)
+    more = (80 * 8 + 40 * 40 * 8) * PER_ELEMENT["detections"]
+    assert work_of(graph, both).compute == pytest.approx(least + more)
 
 
 def test_slower_hosts_take_longer() -> None:
