@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,11 @@ from tests.compiler.test_heads import Floats, image, listed, overlap, rows_of, t
 
 import fitzroy
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.patching import patch_weights
+from fitzroy.compilation.source import Source
+from fitzroy.compiler.frontends.loading import load
+from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import CENTRE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detections import (
@@ -23,11 +29,14 @@ from fitzroy.compiler.ops.detections import (
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.anchors import Grid
-from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
-from fitzroy.compiler.passes.heads.options import HeadForm
+from fitzroy.compiler.passes.heads.class_maximum import listing, with_best_classes
+from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.straightening import straightened
 from fitzroy.compiler.quantization.options import Border, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
+from fitzroy.formats import tflite
 
 SIZE = (detectors.SIDE, detectors.SIDE)
 
@@ -240,3 +249,33 @@ def test_objectness_of_quantized_models(family: str) -> None:
     near = [row for row in second if row[4] > 0 and overlap(row, first[0]) > 0.7]
     assert first[0, 4] > 0
     assert any(row[5] == first[0, 5] and abs(row[4] - first[0, 4]) < 0.1 for row in near)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [HeadForm.OBJECTS, HeadForm.YOLO])
+def test_the_source_of_a_compiled_list_has_its_values(tmp_path: Path, form: HeadForm) -> None:
+    """It is the detector that was compiled, whose head is recognised once more."""
+    graph = quantized(detectors.numbers_first())
+    path, retrained = tmp_path / "detector.tflite", tmp_path / "retrained.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    compiled = tmp_path / "detector_edgetpu.tflite"
+    source = Source.read(path)
+    passes = listing(HeadOptions(detections=True, form=form))
+    compiled.write_bytes(compile_edgetpu(source.passed(passes)).data)
+    assert not source.graph.values.keys() >= source.passed(passes).graph.values.keys()
+    with (
+        Interpreter(compiled.read_bytes(), device="sim:direct") as chip,
+        Interpreter(compiled.read_bytes(), device=TwinDevice(load(path))) as twin,
+    ):
+        first, second = (one.run({"image": stored(9)}) for one in (chip, twin))
+    assert {name: array.tobytes() for name, array in first.items()} == {
+        name: array.tobytes() for name, array in second.items()
+    }
+    (layer, *_) = (node for node in graph.nodes() if node.op == "conv_2d")
+    weights = graph.value(str(layer.inputs[1]))
+    assert weights.data is not None
+    graph.set_value(replace(weights, data=np.flip(weights.data, 0).copy()))
+    retrained.write_bytes(tflite.write_model(export_model(graph)))
+    patched, _ = patch_weights(compiled, retrained, original=path)
+    again = compile_edgetpu(Source.read(retrained).passed(passes))
+    assert patched == again.data

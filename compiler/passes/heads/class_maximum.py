@@ -16,6 +16,8 @@ from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.passes.heads.best_class import LEVELS, Group, number_of
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.levels import best_classes, levels_of
+from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import ListDetections
 from fitzroy.compiler.passes.heads.shared_probability import LEAST_THRESHOLD, shared
 
 FEW = 32
@@ -40,6 +42,11 @@ class ClassMaximum(Pass):
                 _rewrite(graph, node)
         graph.prune()
         return graph
+
+
+def listing(options: HeadOptions) -> tuple[Pass, ...]:
+    """The passes that make a quantized detector list its objects, as options say."""
+    return ListDetections(**vars(options)), ClassMaximum()
 
 
 def with_best_classes(graph: Graph) -> Graph:

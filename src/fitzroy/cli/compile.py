@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fitzroy.compilation.result import Compilation
     from fitzroy.compilation.source import Source
     from fitzroy.compiler.ir import Graph
-    from fitzroy.compiler.passes.base import Pass
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
 _IN_MODULES = (_XNNPACK, "portable", "vm")
@@ -157,7 +156,9 @@ def compile_model(
     if sources is not None:
         steps = named_passes(pass_names(choice.passes))
         if graph is None and heads.detections:
-            steps = (*_listing(heads), *steps)
+            from fitzroy.compiler.passes.heads.class_maximum import listing
+
+            steps = (*listing(heads), *steps)
         try:
             compile_edgetpu.compile_models(
                 terminal, request, [source.passed(steps) for source in sources]
@@ -176,14 +177,6 @@ def compile_model(
         target, settings = _module_of(target, settings)
     job = _Job(request, choice, target, settings, cases, graph)
     _compile_program(terminal, job)
-
-
-def _listing(heads: HeadOptions) -> tuple[Pass, ...]:
-    """The passes that make a detector list its objects."""
-    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
-    from fitzroy.compiler.passes.heads.rewriting import ListDetections
-
-    return ListDetections(**vars(heads)), ClassMaximum()
 
 
 def _module_of(target: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:

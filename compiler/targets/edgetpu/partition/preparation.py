@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
@@ -36,14 +37,43 @@ def preparing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass
 def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
     """The passes after which a source has the operators that its programs were made of.
 
+    If it lacks inputs or outputs of these, it may be a detector whose programs list objects.
+
     Args:
         graph: the source of compiled programs.
         names: inputs and outputs of these.
     """
+    named = tuple(names)
+    plain = _preparing_for(graph, named)
+    if not _lacks(graph, plain, named):
+        return plain
+    from fitzroy.compiler.passes.heads.class_maximum import listing
+    from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
+
+    for form in HeadForm:
+        passes = listing(HeadOptions(detections=True, form=form))
+        try:
+            listed = run_passes(graph, passes)
+        except UnsupportedError:
+            continue
+        passes += _preparing_for(listed, named)
+        if not _lacks(graph, passes, named):
+            return passes
+    return plain
+
+
+def _preparing_for(graph: Graph, names: Sequence[str]) -> tuple[Pass, ...]:
+    """The same, if a detector lists its objects already."""
     spelling = _spelling(graph)
     spelled = _after(graph, spelling)
     passes = (fusing(),) if has_conversions(spelled) else ()
     return (*spelling, *passes, *reduced_for(spelled, names))
+
+
+def _lacks(graph: Graph, passes: Sequence[Pass], names: Sequence[str]) -> bool:
+    """Whether a graph lacks some values after some passes."""
+    values = _after(graph, passes).values
+    return any(name not in values for name in names)
 
 
 def _spelling(graph: Graph) -> tuple[Pass, ...]:
