@@ -23,6 +23,7 @@ from fitzroy.compiler.ops.detections import (
     ANCHORS,
     BOXES,
     OBJECTNESS,
+    PROTOTYPES,
     SCORES,
     DetectionsAttributes,
 )
@@ -227,6 +228,26 @@ def test_sigmoids_of_quantized_models_may_be_several(type: Border) -> None:
     assert isinstance(found, DetectionsAttributes)
     assert found.coding is BoxCoding.SQUARES
     assert "sigmoid" in {node.op for node in result.nodes()}
+
+
+def test_real_numbers_that_a_file_makes_of_stored_ones_are_left_out() -> None:
+    """Prototypes are an output of their own, and large: the list converts what it needs of them."""
+    samples = [{"image": image(seed)} for seed in range(4)]
+    options = QuantizeOptions(output_type=Border.FLOAT, mixed_outputs=Mixed.KEEP)
+    graph = quantize_model(detectors.masks(), samples, options).graph
+    assert graph.producer(graph.outputs[-1]).op == "dequantize"  # type: ignore[union-attr]
+    result = listed(graph)
+    prototypes = str(the_node(result).inputs[PROTOTYPES])
+    assert result.type(prototypes).is_quantized
+    assert "dequantize" not in {node.op for node in result.nodes()}
+    whole = result.copy()
+    node, real = the_node(whole), result.type(prototypes)
+    real = TensorType(real.shape, DType.FLOAT32)
+    inputs = (*node.inputs[:PROTOTYPES], whole.emit("dequantize", [prototypes], real))
+    whole.update(replace(node, inputs=inputs))
+    first, second = (fitzroy.evaluate(each, {"image": stored(7)}) for each in (result, whole))
+    assert first["masks"].any()
+    np.testing.assert_array_equal(first["masks"], second["masks"])
 
 
 @pytest.mark.parametrize("family", ["exponential", "sigmoid centres"])

@@ -142,7 +142,7 @@ class ListDetections(HeadOptions, Pass):
         anchors = None
         if head.anchors is not None and a.coding.has_anchors:
             anchors = graph.add_constant("anchors", head.anchors)
-        inputs = [
+        read = [
             head.boxes,
             head.scores,
             anchors,
@@ -152,6 +152,7 @@ class ListDetections(HeadOptions, Pass):
             None if masks is None else masks.coefficients,
             None if masks is None else masks.prototypes,
         ]
+        inputs = [None if name is None else _stored(graph, name) for name in read]
         while inputs[-1] is None:
             inputs.pop()
         results = {"detections": TensorType((most, ROW), DType.FLOAT32)}
@@ -181,6 +182,25 @@ class ListDetections(HeadOptions, Pass):
         if self.overlap is not None:
             return self.overlap
         return DetectionsAttributes.overlap if head.overlap is None else head.overlap
+
+
+def _stored(graph: Graph, name: str) -> str:
+    """A value as the stored numbers that it is converted from; the value itself if there are none.
+
+    The operator takes both, and converts only what it needs.
+    """
+    node = graph.producer(name)
+    if node is None or node.op not in ("dequantize", "reshape", "transpose"):
+        return name
+    before = str(node.inputs[0])
+    if node.op == "dequantize":
+        quantization = graph.type(before).quantization
+        return name if quantization is None or not quantization.is_per_tensor else before
+    source = _stored(graph, before)
+    if source == before:
+        return name
+    type = graph.type(source).with_shape(graph.type(name).shape)
+    return graph.emit(node.op, [source], type, node.attributes)
 
 
 def with_detections(graph: Graph, options: HeadOptions) -> Graph:
