@@ -20,8 +20,10 @@ _FINER = 1.25
 """The same where the output is float32 anyway, so that joining it there costs nothing."""
 
 _MOVING = (*_MOVERS, "concatenation", "split", "strided_slice")
+"""Operators that give elements of their operands."""
+
 _ARITHMETIC = ("add", "div", "exp", "mul", "sub")
-"""Operators that make boxes of what layers give, and those that only move elements of them."""
+"""Operators that make boxes of what layers give."""
 
 _FINAL = ("log_softmax", "sigmoid", "softmax")
 _MOST_ELEMENTS = 1 << 14
@@ -66,14 +68,13 @@ def examine(
     """Find outputs that join values of very different ranges, or end in fine arithmetic.
 
     A probability of 1/1000 is nothing in steps of 1/256. Where outputs are float32, the function
-    that makes probabilities of logits is computed in float32, too, and so is what decodes boxes.
+    that makes probabilities of logits is computed in float32, too.
 
     Args:
         graph: a float32 graph.
         ranges: of its activations.
         options: what to do.
-        detects: whether outputs that are decoded are boxes of objects: float32, unless they are to
-            be kept.
+        detects: whether outputs of arithmetic with constants are boxes of objects, decoded.
     """
     result = Outputs()
     limit = _FINER if options.output_type is Border.FLOAT else _DIFFERENT
@@ -89,13 +90,13 @@ def examine(
         ):
             result.floats.add(node.name)
             continue
-        if options.mixed_outputs is not Mixed.KEEP:
+        real = options.output_type is Border.FLOAT and options.mixed_outputs is Mixed.SPLIT
+        if detects and (real or options.mixed_outputs is Mixed.FLOAT):
             decoding = _decoding(graph, set(), name)
-            real = options.output_type is Border.FLOAT and graph.type(name).size <= _MOST_ELEMENTS
-            if decoding and (real or (detects and options.mixed_outputs is Mixed.FLOAT)):
-                result.floats |= decoding
-                if options.output_type is not Border.FLOAT:
-                    result.notes.append(_note_of_places(name))
+            result.floats |= decoding
+            if decoding and options.output_type is not Border.FLOAT:
+                result.notes.append(_note_of_places(name))
+            if decoding:
                 continue
         movers = list(_movers_before(graph, node))
         last = graph.producer(str(movers[-1].inputs[0])) if movers else node

@@ -135,15 +135,14 @@ def test_boxes_of_their_own_are_decoded_with_real_numbers(mixed: Mixed) -> None:
     assert scores.is_quantized
 
 
-@pytest.mark.parametrize("size", [8, 64])
-def test_small_outputs_of_real_numbers_end_with_real_arithmetic(size: int) -> None:
-    """Of no detector; a host would be slow with large ones."""
+@pytest.mark.parametrize("output", [Border.INT8, Border.FLOAT])
+def test_arithmetic_of_other_models_is_quantized(output: Border) -> None:
     m = Maker(1)
-    graph = m.done(m.binary("mul", m.layer(m.image, 8, detectors.SIDE // size), 100.0))
-    options = QuantizeOptions(output_type=Border.FLOAT)
+    graph = m.done(m.binary("mul", m.layer(m.image, 8, 8), 100.0))
+    options = QuantizeOptions(output_type=output)
     small = quantize_model(graph, [{"image": image()}], options).graph
     (product,) = (node for node in small.nodes() if node.op == "mul")
-    assert small.type(product.outputs[0]).is_quantized == (size == 64)
+    assert small.type(product.outputs[0]).is_quantized
 
 
 def test_no_activation_is_taken_for_a_decoder() -> None:
