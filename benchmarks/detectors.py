@@ -70,8 +70,8 @@ _LISTING = ("yolo", "nanodet", "ssd", "efficientdet")
 """How names of detectors begin, which `--detections` lists objects of."""
 
 _OPTIONS = QuantizeOptions(tables=True, parts=1)
-"""How `fitzroy compile` quantizes for the Edge TPU, but that outliers have no parts: those of random
-weights say nothing of trained ones."""
+"""How `fitzroy compile` quantizes for the Edge TPU, but that outliers have no parts: those of
+random weights say nothing of trained ones."""
 
 _REASONS = 3
 """Most reasons of operators on the host that a row has."""

@@ -90,14 +90,12 @@ def examine(
         ):
             result.floats.add(node.name)
             continue
-        real = options.output_type is Border.FLOAT and options.mixed_outputs is Mixed.SPLIT
-        if detects and (real or options.mixed_outputs is Mixed.FLOAT):
-            decoding = _decoding(graph, set(), name)
+        decoding = _decoding(graph, set(), name) if detects and _are_real(options) else set()
+        if decoding:
             result.floats |= decoding
-            if decoding and options.output_type is not Border.FLOAT:
+            if options.output_type is not Border.FLOAT:
                 result.notes.append(_note_of_places(name))
-            if decoding:
-                continue
+            continue
         movers = list(_movers_before(graph, node))
         last = graph.producer(str(movers[-1].inputs[0])) if movers else node
         if last is None or last.op != "concatenation" or options.mixed_outputs is Mixed.KEEP:
@@ -112,6 +110,12 @@ def examine(
             asked = options.mixed_outputs is Mixed.SPLIT
             result.notes.append(_note(name, widths, asked, name in result.split))
     return result
+
+
+def _are_real(options: QuantizeOptions) -> bool:
+    """Whether outputs are float32 that 8 bits would not hold well."""
+    split = options.mixed_outputs is Mixed.SPLIT and options.output_type is Border.FLOAT
+    return split or options.mixed_outputs is Mixed.FLOAT
 
 
 def _separate(
