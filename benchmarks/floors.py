@@ -17,15 +17,9 @@ from benchmarks.detections import JUDGING, model, splits
 from benchmarks.support import write_results
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.passes.heads.box_parts import with_box_parts
-from fitzroy.compiler.passes.heads.objects import ranges_of_objects
+from fitzroy.compiler.passes.heads.emphasis import emphasis
 from fitzroy.compiler.passes.heads.options import HeadOptions
-from fitzroy.compiler.passes.heads.rewriting import (
-    features,
-    limits,
-    with_detections,
-    with_lower_threshold,
-)
+from fitzroy.compiler.passes.heads.rewriting import with_detections, with_lower_threshold
 from fitzroy.compiler.quantization.agreement import (
     likely_precision,
     mean_average_precision,
@@ -95,15 +89,15 @@ def _quantized(
 ) -> Quantized:
     (name,) = listing.inputs
     samples = [{name: picture} for picture in calibrating]
-    graph, bounds = with_box_parts(listing, ranges_of_objects(listing, samples))
+    counts = emphasis(listing, _OPTIONS, samples)
     return quantize_model(
-        graph,
+        counts.graph,
         samples,
-        QuantizeOptions(keep_float=_head(graph) if headless else [], tables=True),
+        QuantizeOptions(keep_float=_head(counts.graph) if headless else [], tables=True),
         known={name: (0.0, 1.0)},
-        limits=limits(graph, _OPTIONS),
-        rare=features(graph, _OPTIONS),
-        bounds=bounds,
+        limits=counts.limits,
+        rare=counts.rare,
+        bounds=counts.bounds,
         unit=FUNCTIONS,
     )
 

@@ -204,8 +204,8 @@ def _quantize_before(graph: Graph, node: Node, afters: list[Node]) -> None:
 def move_integers(graph: Graph, node: Node) -> None:
     """Move integers in the place of real numbers; they may be dequantized afterwards.
 
-    Real numbers that are only taken apart stay whole before: hardware gives one result instead of
-    several.
+    Real numbers that are only taken apart are converted as a whole, so that hardware gives one
+    result instead of several.
     """
     if _takes_apart(graph, node):
         return

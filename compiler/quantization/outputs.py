@@ -74,7 +74,8 @@ def examine(
         graph: a float32 graph.
         ranges: of its activations.
         options: what to do.
-        detects: whether outputs of arithmetic with constants are boxes of objects, decoded.
+        detects: whether the graph is a detector, so that outputs that arithmetic with constants
+            gives are decoded boxes.
     """
     result = Outputs()
     limit = _FINER if options.output_type is Border.FLOAT else _DIFFERENT
@@ -113,7 +114,7 @@ def examine(
 
 
 def _are_real(options: QuantizeOptions) -> bool:
-    """Whether outputs are float32 that 8 bits would not hold well."""
+    """Whether an output that 8 bits would not hold well becomes float32."""
     split = options.mixed_outputs is Mixed.SPLIT and options.output_type is Border.FLOAT
     return split or options.mixed_outputs is Mixed.FLOAT
 
@@ -134,11 +135,11 @@ def _separate(
 
 
 def _decoding(graph: Graph, join: set[str], part: str) -> set[str]:
-    """Nodes that decode a part of an output, such as boxes; none if it is given as it is.
+    """Nodes that decode a part of an output, such as boxes; none if nothing is decoded.
 
-    They add what a layer gives to constants, or multiply it with them, such as places and sizes of
-    anchors. Rounded to 8 bits, a result is only as exact as a step of its whole range: of all
-    places in an image. They are few, and joined as float32 anyway.
+    They add or multiply what a layer gives with constants, such as positions and sizes of anchors.
+    An 8-bit step of the result is 1/255 of all positions in an image, which is too coarse. The host
+    computes them in float32, as it does what follows: they have few elements.
 
     Args:
         graph: the graph.
@@ -159,21 +160,24 @@ def _decoding(graph: Graph, join: set[str], part: str) -> set[str]:
     while others := [
         node for node in found.values() if _leaves(graph, node, join | {*found}, part)
     ]:
-        # What other operators read as well is 8 bits for all of them.
+        # What others read as well stays quantized, for all of them.
         for node in others:
             del found[node.name]
     return {*found} if any(node.op in _ARITHMETIC for node in found.values()) else set()
 
 
 def _leaves(graph: Graph, node: Node, names: set[str], part: str) -> bool:
-    """Whether a result of a node but one is an output, or any is read by others than some nodes."""
+    """Whether a result of a node is read by nodes other than those named, or by the caller.
+
+    `part` may be an output.
+    """
     given = any(name in graph.outputs and name != part for name in node.outputs)
     readers = (reader for name in node.outputs for reader in graph.consumers(name))
     return given or any(reader.name not in names for reader in readers)
 
 
 def _decoded(graph: Graph) -> set[str]:
-    """Values that are made of what layers give by arithmetic with constants, and moves."""
+    """Values that arithmetic with constants makes of what layers give, moved or not."""
     found: set[str] = set()
     for node in graph.nodes():
         read = [name for name in node.inputs if name is not None]
@@ -229,7 +233,7 @@ def _note_of_places(name: str) -> Diagnostic:
         "quantize",
         f"output {name!r}",
         "boxes are decoded as float32",
-        "one scale for all places in the image has steps of more than a pixel",
+        "in 8 bits, one scale for all positions in the image has steps of about a pixel or more",
         "choose with --mixed-outputs",
     )
 

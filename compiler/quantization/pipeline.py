@@ -57,7 +57,7 @@ from fitzroy.compiler.reference import verify
 
 _PARTS = 4
 """In how many parts activations of detectors are computed at most, unless another number is asked
-for: more took a quarter more cycles in a trained YOLOv8n, and found as many of its objects."""
+for. In a trained YOLOv8n, 16 parts take a third more cycles and agree with float32 no better."""
 
 Part = Callable[[QuantizeOptions], Quantized]
 

@@ -1,8 +1,8 @@
 """What counts among the values of a detector when they are quantized.
 
 Few boxes are objects, and only what is said of those matters: their scores, and the features that
-make them stand out. That is so whether the model lists its objects or gives all boxes and scores,
-for whoever reads those chooses the objects then.
+make them stand out. This holds whether the model lists its objects or gives all boxes and scores,
+because then the caller chooses the objects among these.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ from fitzroy.compiler.passes.heads.rewriting import (
 from fitzroy.compiler.quantization.statistics import Range, Sample
 
 _FAINT = HeadOptions(detections=True, score_threshold=0.005)
-"""Objects of a model that does not list them: with lower scores, 8 bits in steps of 1/256 do not
-tell them from nothing."""
-
+"""Which objects count in a model that lists none. In steps of 1/256, lower scores are zero."""
 
 _COARSE = 0.25
-"""A step of logits within which a score of 0.5 becomes 0.56."""
+"""An 8-bit step of logits that is too large: one such step from a score of 0.5 is 0.56."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class Emphasis:
         rare: names of values in which few elements count.
         bounds: between what values matter, by name.
         floats: patterns of operators that are not to be quantized.
-        logits: names of those of scores that the model gives as they are.
+        logits: names of scores that the model gives as logits, without a sigmoid.
     """
 
     graph: Graph
@@ -81,9 +79,9 @@ def emphasis(graph: Graph, options: HeadOptions, samples: Sequence[Sample]) -> E
 def _of_outputs(graph: Graph) -> Emphasis:
     """What counts in a model that gives what it was made to give.
 
-    The limits of scores are those of the objects that it would list, if the model makes
-    probabilities of them: logits that it gives are given whole. Boxes have no bounds, because
-    nobody knows which of them will be looked at.
+    Scores have the limits that they would have if the model listed its objects, but only if it
+    turns them into probabilities: logits that are outputs keep their whole range. Boxes have no
+    bounds, because the caller may read any of them.
     """
     if post_processing_of(graph) is not None:
         return Emphasis(graph, limits(graph, _FAINT), features(graph, _FAINT))
@@ -102,7 +100,7 @@ def _of_outputs(graph: Graph) -> Emphasis:
 def coarse_scores(
     counts: Emphasis, quantizations: Mapping[str, Quantization]
 ) -> Iterator[Diagnostic]:
-    """Which outputs have scores, before the sigmoid, that 8 bits hardly tell apart.
+    """Warnings of outputs whose scores are logits that 8 bits hardly tell apart.
 
     Args:
         counts: what counts in a detector.
@@ -117,14 +115,14 @@ def coarse_scores(
                 Severity.WARNING,
                 "quantize",
                 f"output {name!r}",
-                f"scores before their sigmoid have steps of {step:.3g}",
-                "they are given whole, and scores of nothing are far below those of objects",
-                "with --detections, only scores near the threshold or above it have steps",
+                f"its scores are logits, with 8-bit steps of {step:.3g}",
+                "their range includes those of places without an object, which are far lower",
+                "--detections spends no steps on scores far below the threshold",
             )
 
 
 def _given(graph: Graph) -> Iterator[str]:
-    """Values whose elements are those of outputs."""
+    """Outputs, and the values that their elements are moved from."""
     pending = list(graph.outputs)
     while pending:
         name = pending.pop()
@@ -135,7 +133,7 @@ def _given(graph: Graph) -> Iterator[str]:
 
 
 def _with_objects_beside(graph: Graph) -> Graph:
-    """A detector that gives what it gave, and then its objects, of the same parts of values.
+    """A detector whose last outputs are its objects, computed from the same boxes and scores.
 
     Raises:
         UnsupportedError: no head is recognised.
@@ -144,7 +142,7 @@ def _with_objects_beside(graph: Graph) -> Graph:
     own = list(result.outputs)
     outputs = own + ListDetections(**vars(_FAINT)).listed(result)
     separate(Columns(result), outputs)
-    # Outputs that are slices themselves keep their names.
+    # An output that is a slice has been replaced by the part; its name is to stay.
     result.outputs = outputs
     result.prune()
     return result

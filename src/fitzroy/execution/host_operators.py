@@ -58,10 +58,11 @@ PER_ELEMENT = {
 poses, which is assumed."""
 
 LIST = 95_000.0
-"""Nanoseconds of work that a list of objects is besides, with ten objects.
+"""Nanoseconds that a list of ten objects takes apart from its elements.
 
-MEASURED, like its elements: 270 µs on the reference processor. Python computes it, which hosts are
-slower at by less than at LiteRT's kernels: all is divided by `compute` of the workstation.
+MEASURED: 270 µs on the reference processor. This figure and that of its elements are divided by the
+`compute` of the workstation, because Python computes the list, and hosts differ less in the speed
+of Python than in that of LiteRT's kernels.
 """
 
 
