@@ -19,7 +19,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -34,20 +33,16 @@ from benchmarks.pictures import samples
 from benchmarks.support import ROOT, read_results, results_path, write_results
 from fitzroy.base.errors import FitzroyError
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
+from fitzroy.compilation.quantizing import quantized
 from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.passes.base import run_passes
-from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
-from fitzroy.compiler.passes.heads.emphasis import emphasis
-from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
+from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
+from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import with_detections
-from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import compare, stored_input
 from fitzroy.compiler.quantization.functions import FunctionUnit
 from fitzroy.compiler.quantization.options import QuantizeOptions
-from fitzroy.compiler.quantization.pipeline import quantize_model
-from fitzroy.compiler.quantization.statistics import Sample
 from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.execution.estimate import Conditions
@@ -100,7 +95,7 @@ def measure(
     calibrating, judged = (
         samples_of(graph, count, seed)[1] for count, seed in ((_CALIBRATING, 1), (_JUDGING, 2))
     )
-    result = _quantized(graph, PLAIN_OUTPUTS, calibrating, FUNCTIONS)
+    result = quantized(graph, calibrating, _OPTIONS, known=_pixels(graph))
     levels = compare(result.source, result.counterpart, judged).outputs
     source = Source.of(result.graph)
     compiled = compile_edgetpu(source)
@@ -174,25 +169,13 @@ def listing_of(graph: Graph, unit: FunctionUnit = FUNCTIONS) -> Source:
     options = HeadOptions(True)
     listing = with_detections(graph, options)
     _, samples = samples_of(listing, _CALIBRATING, 1)
-    quantized = _quantized(listing, options, samples, unit).graph
-    return Source.of(run_passes(quantized, (ClassMaximum(),)))
+    result = quantized(listing, samples, _OPTIONS, options, known=_pixels(listing), unit=unit)
+    return Source.of(with_best_classes(result.graph))
 
 
-def _quantized(
-    graph: Graph, options: HeadOptions, samples: Sequence[Sample], unit: FunctionUnit
-) -> Quantized:
-    """What users get of a float32 model: one that lists objects if they are asked for."""
-    counts = emphasis(graph, options, samples)
-    return quantize_model(
-        counts.graph,
-        samples,
-        replace(_OPTIONS, keep_float=[*counts.floats]),
-        known=dict.fromkeys(graph.inputs, (0.0, 1.0)),
-        limits=counts.limits,
-        rare=counts.rare,
-        bounds=counts.bounds,
-        unit=unit,
-    )
+def _pixels(graph: Graph) -> dict[str, tuple[float, float]]:
+    """Ranges of inputs that are pixels divided by 255."""
+    return dict.fromkeys(graph.inputs, (0.0, 1.0))
 
 
 def several(source: Source, compiled: EdgeTpuCompilation) -> Json:

@@ -16,6 +16,7 @@ import fitzroy
 from benchmarks.detections import JUDGING, model, splits
 from benchmarks.support import write_results
 from fitzroy.base.types import DType, TensorType
+from fitzroy.compilation.quantizing import quantized
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.heads.emphasis import emphasis
 from fitzroy.compiler.passes.heads.options import HeadOptions
@@ -27,8 +28,6 @@ from fitzroy.compiler.quantization.agreement import (
 from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
-from fitzroy.compiler.quantization.pipeline import quantize_model
-from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 
@@ -89,17 +88,9 @@ def _quantized(
 ) -> Quantized:
     (name,) = listing.inputs
     samples = [{name: picture} for picture in calibrating]
-    counts = emphasis(listing, _OPTIONS, samples)
-    return quantize_model(
-        counts.graph,
-        samples,
-        QuantizeOptions(keep_float=_head(counts.graph) if headless else [], tables=True),
-        known={name: (0.0, 1.0)},
-        limits=counts.limits,
-        rare=counts.rare,
-        bounds=counts.bounds,
-        unit=FUNCTIONS,
-    )
+    floats = _head(emphasis(listing, _OPTIONS, samples).graph) if headless else []
+    options = QuantizeOptions(keep_float=floats, tables=True)
+    return quantized(listing, samples, options, _OPTIONS, known={name: (0.0, 1.0)})
 
 
 def _head(graph: Graph) -> list[str]:

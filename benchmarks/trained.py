@@ -27,11 +27,11 @@ from benchmarks.support import read_results, results_path, write_results
 from fitzroy.base.types import Array
 from fitzroy.cli.models import Importing
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
+from fitzroy.compilation.quantizing import quantized
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
-from fitzroy.compiler.passes.heads.emphasis import emphasis
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import encoded, with_detections, with_lower_threshold
 from fitzroy.compiler.quantization.agreement import (
@@ -40,8 +40,7 @@ from fitzroy.compiler.quantization.agreement import (
 )
 from fitzroy.compiler.quantization.comparison import Difference, compare, real_output, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
-from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
-from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
+from fitzroy.compiler.quantization.pipeline import prepared
 from fitzroy.driver.runtime.devices import Device
 from fitzroy.execution.devices import open_device
 from fitzroy.execution.interpreter import Interpreter
@@ -143,16 +142,12 @@ def _compiled(subject: Subject) -> tuple[EdgeTpuCompilation, Source, list[float]
     (name,) = subject.graph.inputs
     pictures = [{name: picture} for picture in subject.calibrating]
     lists = any(node.op == "detections" for node in subject.graph.nodes())
-    counts = emphasis(subject.graph, OPTIONS if lists else PLAIN_OUTPUTS, pictures)
-    result = quantize_model(
-        counts.graph,
+    result = quantized(
+        subject.graph,
         pictures,
-        QuantizeOptions(keep_float=[*counts.floats], tables=True),
+        QuantizeOptions(tables=True),
+        OPTIONS if lists else PLAIN_OUTPUTS,
         known={name: subject.span},
-        limits=counts.limits,
-        rare=counts.rare,
-        bounds=counts.bounds,
-        unit=FUNCTIONS,
     )
     judged = [{name: picture} for picture in subject.judging[:LEVELS]]
     off = compare(encoded(result.source), encoded(result.counterpart), judged).outputs

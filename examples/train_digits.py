@@ -23,6 +23,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compilation.quantizing import quantize
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
@@ -31,7 +32,6 @@ from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
-from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.formats.tflite import write_model
 

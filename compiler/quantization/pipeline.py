@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import UnsupportedError, UsageError
-from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -60,46 +58,6 @@ _PARTS = 4
 for. In a trained YOLOv8n, 16 parts take a third more cycles and agree with float32 no better."""
 
 Part = Callable[[QuantizeOptions], Quantized]
-
-
-def quantize(
-    graph: Graph,
-    samples: Sequence[Sample],
-    *,
-    dtype: DType = DType.INT8,
-    io: Literal["integer", "float"] = "integer",
-    options: QuantizeOptions | None = None,
-) -> Graph:
-    """Quantize a float32 graph.
-
-    The graph is run on the samples by its reference semantics, and every activation gets a range
-    from what it is on them. Values that are not float32, such as indices, stay as they are, and so
-    do operators for which TFLite has no 8-bit kernel.
-
-    Args:
-        graph: a verified float32 graph.
-        samples: representative inputs: one array per graph input, of exactly its type.
-        dtype: element type of the activations; the specification has int8 only.
-        io: ``integer`` makes the graph's float32 inputs and outputs int8; ``float`` keeps them,
-            with conversions inside.
-        options: how; they say more about inputs and outputs than `io`, and go before it.
-
-    Returns:
-        A verified graph. Inputs, outputs, nodes and activations keep their names.
-
-    Raises:
-        UsageError: no samples, samples that do not fit, results that are not finite, or an
-            unknown option.
-        UnsupportedError: with one diagnostic per node if nothing can be quantized.
-    """
-    if dtype is not DType.INT8:
-        raise UsageError(f"activations are quantized to int8, not to {dtype.value}")
-    if io not in ("integer", "float"):
-        raise UsageError(f"io is 'integer' or 'float', not {io!r}")
-    if options is None:
-        border = Border.FLOAT if io == "float" else Border.INT8
-        options = QuantizeOptions(input_type=border, output_type=border, mixed_outputs=Mixed.KEEP)
-    return quantize_model(graph, samples, options).graph
 
 
 def quantize_model(

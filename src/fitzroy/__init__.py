@@ -19,10 +19,10 @@ if TYPE_CHECKING:
         compile_together,
     )
     from fitzroy.compilation.patching import patch_weights
+    from fitzroy.compilation.quantizing import quantize
     from fitzroy.compilation.result import Compilation
     from fitzroy.compilation.segments import compile_segments
     from fitzroy.compiler.frontends.loading import load
-    from fitzroy.compiler.quantization.pipeline import quantize
     from fitzroy.compiler.reference import evaluate, verify
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.execution.modules import ModuleProgram
@@ -47,7 +47,7 @@ _HOMES = {
     "explain": "fitzroy.compilation.build",
     "load": "fitzroy.compiler.frontends.loading",
     "patch_weights": "fitzroy.compilation.patching",
-    "quantize": "fitzroy.compiler.quantization.pipeline",
+    "quantize": "fitzroy.compilation.quantizing",
     "simulate": "fitzroy.execution.programs",
     "twin": "fitzroy.execution.twin",
     "verify": "fitzroy.compiler.reference",

@@ -28,10 +28,10 @@ from fitzroy.compilation.edgetpu import (
     compile_together,
 )
 from fitzroy.compilation.patching import patch_weights
+from fitzroy.compilation.quantizing import quantize
 from fitzroy.compilation.result import Compilation
 from fitzroy.compilation.segments import compile_segments
 from fitzroy.compiler.frontends.loading import Model, load
-from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.modules import ModuleProgram

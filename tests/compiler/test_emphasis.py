@@ -16,7 +16,9 @@ from fitzroy.compiler.ops.shape import ReshapeAttributes, StridedSliceAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
 from fitzroy.compiler.passes.heads.emphasis import coarse_scores, emphasis
-from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import with_detections
+from fitzroy.compiler.quantization.agreement import mean_average_precision
 from fitzroy.compiler.quantization.comparison import real_output, stored_input
 from fitzroy.compiler.quantization.options import Border, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
@@ -78,11 +80,7 @@ def test_other_models_have_nothing_of_the_kind() -> None:
 
 def _quantized(graph: Graph, mixed: Mixed = Mixed.FLOAT) -> Graph:
     samples = [{"image": image(seed)} for seed in range(4)]
-    counts = emphasis(graph, PLAIN_OUTPUTS, samples)
-    options = QuantizeOptions(mixed_outputs=mixed)
-    return quantize_model(
-        counts.graph, samples, options, limits=counts.limits, rare=counts.rare
-    ).graph
+    return fitzroy.quantize(graph, samples, options=QuantizeOptions(mixed_outputs=mixed))
 
 
 def _boxes(graph: Graph, seed: int) -> Floats:
@@ -197,3 +195,22 @@ def test_parts_that_are_stored_again_are_integers_all_along() -> None:
     result = run_passes(graph, (FuseQuantized(),))
     sliced = [result.type(str(n.inputs[0])) for n in result.nodes() if n.op == "strided_slice"]
     assert all(type.is_quantized for type in sliced)
+
+
+def test_objects_are_listed_if_asked_for() -> None:
+    """From Python as from the command line: the same objects as of the float32 model."""
+    heads = HeadOptions(detections=True, score_threshold=0.4)
+    graph = detectors.dfl()
+    listed = fitzroy.quantize(graph, [{"image": image(n)} for n in range(4)], heads=heads)
+    assert listed.type(listed.outputs[0]).dtype is DType.FLOAT32
+    exact = with_detections(graph, heads)
+    pairs = [
+        (
+            fitzroy.evaluate(listed, {"image": stored_input(image(n), listed.type("image"))}),
+            fitzroy.evaluate(exact, {"image": image(n)}),
+        )
+        for n in range(4)
+    ]
+    found, wanted = ([given[n]["detections"] for given in pairs] for n in range(2))
+    assert sum(int((rows[:, 4] > 0).sum()) for rows in wanted) > 8
+    assert mean_average_precision(found, wanted) > 0.8

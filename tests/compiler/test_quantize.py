@@ -10,6 +10,7 @@ from tests.support import need_litert
 
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compilation.quantizing import quantize
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, Value, print_graph
 from fitzroy.compiler.ops.arrangement import (
@@ -39,7 +40,6 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.quantization.options import Effort, QuantizeOptions
 from fitzroy.compiler.quantization.parameters import filter_quantization
-from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.quantization.ranges import asymmetric
 from fitzroy.compiler.quantization.rules import RULES
 from fitzroy.compiler.quantization.statistics import calibrate

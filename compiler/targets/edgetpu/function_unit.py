@@ -1,23 +1,27 @@
-"""What the non-linear unit does with functions of one element, for quantization to know."""
+"""What the non-linear unit does with functions of one element, for quantization to know.
+
+The tables and polynomials are loaded when a function is asked about, which few models do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-import numpy.typing as npt
-
-from fitzroy.compiler.quantization.functions import FunctionUnit
-from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
-from fitzroy.compiler.targets.edgetpu.parameters.polynomials import approximated
-
-Reals = npt.NDArray[np.float64]
+from fitzroy.compiler.quantization.functions import Codes, FunctionUnit
+from fitzroy.compiler.quantization.ranges import Function
 
 
-def approximates(function: Callable[[Reals], Reals], scale: float, zero_point: int) -> bool:
+def _has_table(codes: Codes, zero_in: int, zero_out: int) -> bool:
+    """Whether the chip has a table of a function; arguments as for `lowerings.functions`."""
+    from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
+
+    return has_table(codes, zero_in, zero_out)
+
+
+def _approximates(function: Function, scale: float, zero_point: int) -> bool:
     """Whether the chip has polynomials for a function of sums; arguments as for `approximated`."""
+    from fitzroy.compiler.targets.edgetpu.parameters.polynomials import approximated
+
     return approximated(function, scale, zero_point) is not None
 
 
-FUNCTIONS = FunctionUnit(has_table, approximates)
+FUNCTIONS = FunctionUnit(_has_table, _approximates)
 """Tables and polynomials of the chip."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
-    from fitzroy.compiler.quantization.functions import Codes
-    from fitzroy.compiler.quantization.ranges import Function
 
 _MEASURED = 16
 """Samples that the result is compared on."""
@@ -293,10 +291,10 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
-    from fitzroy.compiler.passes.heads.emphasis import coarse_scores, emphasis
+    from fitzroy.compilation.quantizing import quantized
     from fitzroy.compiler.passes.heads.rewriting import with_detections
-    from fitzroy.compiler.quantization.functions import FunctionUnit
-    from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
+    from fitzroy.compiler.quantization.pipeline import demand_float
+    from fitzroy.compiler.targets.edgetpu.function_unit import FUNCTIONS
 
     options.check()
     _refuse_with_objects(options, heads)
@@ -308,48 +306,8 @@ def quantized_model(
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    counts = emphasis(graph, heads, arrays)
-    options = replace(options, keep_float=[*(options.keep_float or []), *counts.floats])
-    result = quantize_model(
-        counts.graph,
-        arrays,
-        options,
-        progress,
-        known=known,
-        limits=counts.limits,
-        rare=counts.rare,
-        bounds=counts.bounds,
-        unit=FunctionUnit(_has_table, _approximates if sums else None),
-    )
-    stored = result.scheme.quantizations
-    coarse = coarse_scores(counts, {name: stored[name] for name in graph.outputs if name in stored})
-    return replace(result, notes=(*result.notes, *coarse)), samples
-
-
-def _has_table(codes: Codes, zero_in: int, zero_out: int) -> bool:
-    """Whether the Edge TPU has a table; its code generator is only loaded if there is a function.
-
-    Args:
-        codes: the stored result for each stored argument.
-        zero_in: zero point of the arguments.
-        zero_out: zero point of the results.
-    """
-    from fitzroy.compiler.targets.edgetpu.lowerings.functions import has_table
-
-    return has_table(codes, zero_in, zero_out)
-
-
-def _approximates(function: Function, scale: float, zero_point: int) -> bool:
-    """Whether the Edge TPU computes a function of sums; loaded likewise.
-
-    Args:
-        function: of real numbers.
-        scale: scale of the results.
-        zero_point: zero point of the results, unsigned.
-    """
-    from fitzroy.compiler.targets.edgetpu.function_unit import approximates
-
-    return approximates(function, scale, zero_point)
+    unit = FUNCTIONS if sums else replace(FUNCTIONS, approximates=None)
+    return quantized(graph, arrays, options, heads, progress, known=known, unit=unit), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
