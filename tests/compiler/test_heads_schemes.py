@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,20 @@ from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.detection import DetectionAttributes
+from fitzroy.compiler.ops.detections import CLASSES as BEST
+from fitzroy.compiler.ops.detections import sigmoid
 from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.passes.heads.anchors import Grid, Scheme, anchors_of, parse_anchors
+from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.pairs import pair_of
 from fitzroy.compiler.passes.heads.rewriting import with_detections
 from fitzroy.compiler.passes.heads.schemes import scheme_of
+from fitzroy.compiler.quantization.agreement import mean_average_precision
+from fitzroy.compiler.quantization.comparison import real_output, stored_input
+from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.compiler.quantization.pipeline import quantize_model
 
 Floats = npt.NDArray[np.float32]
 BINS, CLASSES = 8, 3
@@ -50,7 +58,8 @@ def nanodet(levels: int, *, apart: bool = False) -> Graph:
 
 def decoded(rows: Floats, levels: int, middle: float) -> Floats:
     """Rows as centres, extents and scores, of scores and logits of distances."""
-    powers = np.exp(rows[:, CLASSES:].reshape(len(rows), 4, BINS))
+    classes = rows.shape[1] - 4 * BINS
+    powers = np.exp(rows[:, classes:].reshape(len(rows), 4, BINS))
     numbers = (powers / powers.sum(axis=2, keepdims=True)) @ np.arange(BINS, dtype=np.float32)
     points, strides = [], []
     for level in range(levels):
@@ -60,7 +69,7 @@ def decoded(rows: Floats, levels: int, middle: float) -> Floats:
         strides.append(np.full((side * side, 1), 8 << level))
     point, stride = np.concatenate(points), np.concatenate(strides)
     low, high = (point - numbers[:, :2]) * stride, (point + numbers[:, 2:]) * stride
-    found: Floats = np.concatenate([(low + high) / 2, high - low, rows[:, :CLASSES]], axis=1)
+    found: Floats = np.concatenate([(low + high) / 2, high - low, rows[:, :classes]], axis=1)
     return found
 
 
@@ -78,6 +87,94 @@ def test_distributions_without_points(apart: bool, levels: int, middle: float) -
         found[: len(wanted)], [item for _, item in wanted], rtol=1e-4, atol=1e-3
     )
     assert not found[len(wanted) :].any()
+
+
+Order = Callable[[detectors.Maker, str], str]
+"""How an export gives what a layer computes, an image [1,h,w,c]."""
+
+
+def _cells(m: detectors.Maker, x: str) -> str:
+    _, height, width, channels = m.shape(x)
+    return m.reshape(x, 1, height * width, channels)
+
+
+ORDERS: dict[str, Order] = {
+    "rows": _cells,
+    "numbers first": lambda m, x: m.transpose(_cells(m, x), 0, 2, 1),
+    "images": lambda m, x: x,
+    "channels first": lambda m, x: m.transpose(x, 0, 3, 1, 2),
+}
+
+
+def layers(order: str, *, sigmoids: bool, classes: int = CLASSES, bins: int = BINS) -> Graph:
+    """Distributions of distances and scores, as the layers of three levels give them.
+
+    Args:
+        order: a key of `ORDERS`.
+        sigmoids: whether scores are, or logits.
+        classes: of objects.
+        bins: numbers of a distribution.
+    """
+    m = detectors.Maker()
+    found: list[list[str]] = []
+    for level in range(3):
+        x = m.sigmoid(m.layer(m.image, 8, 8 << level))
+        scores = m.layer(x, classes)
+        parts = [m.layer(x, 4 * bins), m.sigmoid(scores) if sigmoids else scores]
+        found.append([ORDERS[order](m, part) for part in parts])
+    # Some exports begin with the coarsest level.
+    return m.done(*(name for parts in reversed(found) for name in parts))
+
+
+def rows_of_layers(graph: Graph, order: str) -> Floats:
+    """Scores and logits of distances [n,c+4*bins] of a float32 or a quantized graph."""
+    given = fitzroy.evaluate(graph, {"image": stored_input(image(), graph.type("image"))})
+    axis = 1 if order in ("numbers first", "channels first") else -1
+    parts = [
+        np.moveaxis(real_output(given[name], graph.type(name)), axis, -1) for name in graph.outputs
+    ]
+    flat = [part.reshape(-1, part.shape[-1]) for part in parts]
+    boxes, scores = (np.concatenate(flat[kind::2][::-1]) for kind in (0, 1))
+    if (scores < 0).any():
+        scores = sigmoid(scores)
+    rows: Floats = np.concatenate([scores, boxes], axis=1)
+    return rows
+
+
+@pytest.mark.parametrize("sigmoids", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_layers_of_every_level(order: str, sigmoids: bool) -> None:
+    """Exports for accelerators leave out all that comes after the layers."""
+    graph = layers(order, sigmoids=sigmoids)
+    wanted = expected(decoded(rows_of_layers(graph, order), 3, 0.5), CLASSES, False)
+    found = fitzroy.evaluate(listed(graph), {"image": image()})["detections"]
+    assert len(wanted) > 5
+    np.testing.assert_allclose(
+        found[: len(wanted)], [item for _, item in wanted], rtol=1e-4, atol=1e-3
+    )
+    assert not found[len(wanted) :].any()
+
+
+@pytest.mark.parametrize("classes", [CLASSES, 40])
+@pytest.mark.parametrize("sigmoids", [False, True])
+@pytest.mark.parametrize("order", ["rows", "channels first"])
+def test_quantized_layers(order: str, sigmoids: bool, classes: int) -> None:
+    """What the file gives is decoded with real numbers; the chip finds the best of many classes."""
+    samples = [{"image": image(seed)} for seed in range(4)]
+    graph = layers(order, sigmoids=sigmoids, classes=classes)
+    stored = quantize_model(graph, samples, QuantizeOptions()).graph
+    wanted = expected(decoded(rows_of_layers(stored, order), 3, 0.5), classes, False)
+    result = with_best_classes(listed(stored))
+    (node,) = (node for node in result.nodes() if node.op == "detections")
+    assert (len(node.inputs) > BEST and node.inputs[BEST] is not None) == (classes > 32)
+    given = {"image": stored_input(image(), result.type("image"))}
+    found = fitzroy.evaluate(result, given)["detections"]
+    assert len(wanted) > 5
+    # The list reads logits, which tell the best scores apart where 8 bits of sigmoids do not.
+    least = 0.8 if sigmoids else 0.99
+    assert mean_average_precision([found], [np.array([item for _, item in wanted])]) > least
+    # Levels have scales of their own, and scores one for all of them.
+    assert abs(found[:, 4].max() - max(item[4] for _, item in wanted)) < 0.004
 
 
 def test_offsets_without_cells() -> None:

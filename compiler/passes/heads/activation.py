@@ -35,7 +35,7 @@ def activated(columns: Columns, boxes: str, count: int) -> str:
     if count == BOX:
         return first
     parts = [first, columns.take(boxes, 2, count, BOX - count)]
-    return Columns(graph, DECODING).joined([_real(graph, name) for name in parts], 2)
+    return Columns(graph, DECODING).joined([columns.real(name) for name in parts], 2)
 
 
 def activated_numbers(boxes: Floats, count: int) -> Floats:
@@ -48,12 +48,3 @@ def _sigmoid(graph: Graph, name: str) -> str:
     if type.is_quantized:
         type = TensorType(type.shape, DType.INT8, RULES["sigmoid"].result)
     return graph.emit("sigmoid", [name], type)
-
-
-def _real(graph: Graph, name: str) -> str:
-    """A value as float32, for the host."""
-    type = graph.type(name)
-    if not type.is_quantized:
-        return name
-    real = TensorType(type.shape, DType.FLOAT32)
-    return graph.emit("dequantize", [name], real, stem=f"{DECODING}dequantize")

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import Array, Quantization
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     ReshapeAttributes,
@@ -175,10 +176,20 @@ class Columns:
             return name
         return self.graph.emit("reshape", [name], type.with_shape(shape), ReshapeAttributes(shape))
 
+    def real(self, name: str) -> str:
+        """A value as float32, for the host; the value itself if it is not quantized."""
+        type = self.graph.type(name)
+        if not type.is_quantized:
+            return name
+        real = TensorType(type.shape, DType.FLOAT32)
+        return self.graph.emit("dequantize", [name], real, stem=f"{DECODING}dequantize")
+
     def joined(self, names: list[str], axis: int) -> str:
-        """Values one after another along an axis."""
+        """Values one after another along an axis, as float32 if their quantizations differ."""
         if len(names) == 1:
             return names[0]
+        if len({self.graph.type(name).quantization for name in names}) > 1:
+            names = [self.real(name) for name in names]
         type = self.graph.type(names[0])
         shape = list(type.shape)
         shape[axis] = sum(self.graph.type(name).shape[axis] for name in names)

@@ -106,19 +106,9 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
 
 def _real(graph: Graph, head: Head) -> Head:
     """A head whose boxes and scores are float32, for standard operators to decode."""
-    boxes, scores, sure = (
-        name
-        if name is None or not graph.type(name).is_quantized
-        else graph.emit(
-            "dequantize",
-            [name],
-            TensorType(graph.type(name).shape, DType.FLOAT32),
-            stem=f"{DECODING}dequantize",
-        )
-        for name in (head.boxes, head.scores, head.objectness)
-    )
-    assert boxes is not None
-    assert scores is not None
+    columns = Columns(graph)
+    sure = None if head.objectness is None else columns.real(head.objectness)
+    boxes, scores = columns.real(head.boxes), columns.real(head.scores)
     return replace(head, boxes=boxes, scores=scores, objectness=sure)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,6 +27,10 @@ _PAIR = 2
 
 _FEWEST = 16
 """Fewer rows are no boxes."""
+
+_DISTRIBUTIONS = (BOX * 8, BOX * 16, BOX * 17)
+"""Numbers of four distributions, where only they tell them from scores: NanoDet's and PicoDet's,
+YOLO's, and GFL's."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,14 @@ def pair_of(columns: Columns) -> Pair | None:
         wide, classes = graph.type(boxes).shape[2], graph.type(scores).shape[2]
         if _is_scored(columns, boxes):
             continue
-        if wide == BOX or (wide > BOX and classes == 1 and wide % _PAIR == 0):
+        points = wide > BOX and wide % _PAIR == 0 and wide not in _DISTRIBUTIONS
+        if wide == BOX or (points and classes == 1):
             return Pair(boxes, scores)
     for boxes, scores in (rows, rows[::-1]):
         whole = [Region(name, 2, 0, graph.type(name).shape[2]) for name in (boxes, scores)]
         if _is_encoded(graph, whole[0]) and is_score(columns, whole[1]):
             return _of_distributions(columns, whole[0], whole[1])
-    return None
+    return _of_kinds(columns, rows)
 
 
 def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
@@ -86,8 +92,14 @@ def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
     whole = {name: graph.type(name).shape[2] for name in kinds}
     encoded = [name for name in kinds if comes_from_layers(graph, name)]
     scored = [name for name in kinds if _is_scored(columns, name)]
+    if len(encoded) + len(scored) != len(kinds):
+        return None
+    spread = [name for name in encoded if whole[name] in _DISTRIBUTIONS]
+    if len(kinds) == 2 and len(spread) == 1:
+        parts = [Region(name, 2, 0, whole[name]) for name in kinds]
+        return _of_distributions(columns, *sorted(parts, key=lambda part: part.name not in spread))
     boxes = [name for name in encoded if whole[name] == BOX]
-    if len(boxes) != 1 or len(encoded) + len(scored) != len(kinds):
+    if len(boxes) != 1:
         return None
     others = [name for name in encoded if name not in boxes]
     if not scored:
@@ -117,24 +129,45 @@ def _is_scored(columns: Columns, name: str) -> bool:
 def _of_levels(columns: Columns) -> list[str]:
     """What a model gives of each box, level by level, as rows [1,n,c] of all levels.
 
-    An output is of the boxes of a level, [1,n,c] or [n,c]. Levels have other numbers of boxes each,
-    and all give the same in the same order.
+    An output is of the boxes of a level, [1,n,c], [1,c,n] or [n,c], or an image of them, [1,h,w,c]
+    or [1,c,h,w]. Levels have other numbers of boxes each, and all give the same in the same order.
 
     Returns:
-        The rows; nothing if outputs are others.
+        The rows, those of the level with most boxes first; nothing if outputs are others.
     """
-    graph, levels = columns.graph, dict[int, list[str]]()
-    for name in graph.outputs:
-        *batch, count, width = (1, *graph.type(name).shape)[-3:]
-        if graph.type(name).rank not in (2, 3) or batch != [1]:
-            return []
-        levels.setdefault(count, []).append(columns.reshaped(name, (1, count, width)))
-    parts = list(levels.values())
-    widths = {tuple(graph.type(name).shape[2] for name in level) for level in parts}
-    if len(parts) < 2 or len(widths) > 1:
-        return []
-    return [columns.joined(list(kind), 1) for kind in zip(*parts, strict=True)]
+    found = {axis: _levels(columns.graph, axis) for axis in (-1, 1)}
+    # Taken for numbers of a box, the numbers of boxes are those of few levels.
+    axis = max(found, key=lambda axis: len(found[axis]))
+    rows = [[_rows(columns, name, axis) for name in level] for level in found[axis]]
+    return [columns.joined(list(kind), 1) for kind in zip(*rows, strict=True)]
 
+
+def _levels(graph: Graph, axis: int) -> list[list[str]]:
+    """Outputs by levels; nothing if they are others.
+
+    Args:
+        graph: the graph.
+        axis: of the outputs, along which the numbers of a box are.
+    """
+    levels: dict[int, list[str]] = {}
+    for name in graph.outputs:
+        shape = graph.type(name).shape
+        if len(shape) not in _RANKS or (len(shape) > 2 and shape[0] != 1):
+            return []
+        levels.setdefault(math.prod(shape) // shape[axis], []).append(name)
+    widths = {tuple(graph.type(name).shape[axis] for name in level) for level in levels.values()}
+    counts = sorted(levels, reverse=True)
+    shrinking = all(fewer < many <= _SHRINKAGE * fewer for many, fewer in pairwise(counts))
+    if len(levels) < 2 or len(widths) > 1 or not shrinking:
+        return []
+    return [levels[count] for count in counts]
+
+
+_SHRINKAGE = 4
+"""Cells of a level, at most, to one of the next, which is half as wide and high, rounded up."""
+
+_RANKS = (2, 3, 4)
+"""Dimensions of what a model gives of a level: rows, of one image, or an image of cells."""
 
 _FEWEST_NUMBERS = BOX + 2
 """Numbers of a box with an objectness and the score of one class."""
@@ -252,7 +285,7 @@ def comes_from_layers(graph: Graph, name: str) -> bool:
 def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair | None:
     """Boxes by the expectations of distributions; None for one number of an edge."""
     bins = boxes.size // BOX
-    if bins <= 1 or columns.graph.type(boxes.name).is_quantized:
+    if bins <= 1:
         return None
     given, sure = (
         columns.take(part.name, part.axis, part.begin, part.size) for part in (boxes, scores)
@@ -261,8 +294,11 @@ def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair |
 
 
 def _expectation(columns: Columns, name: str, bins: int) -> str:
-    """The expected numbers [1,n,4] of distributions over 0, 1, 2 and so on [1,n,4*bins]."""
-    graph = columns.graph
+    """The expected numbers [1,n,4] of distributions over 0, 1, 2 and so on [1,n,4*bins].
+
+    Quantized logits have no scales for the steps to come, which stay real numbers.
+    """
+    graph, name = columns.graph, columns.real(name)
     count = graph.type(name).shape[1]
     parts = columns.reshaped(name, (1, count, BOX, bins))
     type = graph.type(parts)
@@ -310,8 +346,17 @@ def _are_alike(graph: Graph, boxes: Sequence[str], scores: Sequence[str]) -> boo
     )
 
 
-def _rows(columns: Columns, name: str, axis: int, width: int) -> str:
-    """An image whose channels are on an axis as rows [1,n,width]."""
-    if axis == 1:
-        name = columns.transposed(name, (0, 2, 3, 1))
-    return columns.reshaped(name, (1, columns.graph.type(name).size // width, width))
+def _rows(columns: Columns, name: str, axis: int, width: int | None = None) -> str:
+    """An output as rows [1,n,width].
+
+    Args:
+        columns: makes parts of values.
+        name: the output.
+        axis: along which the numbers of a cell are.
+        width: numbers of a box; None if a cell has one box.
+    """
+    shape = columns.graph.type(name).shape
+    width = width or shape[axis]
+    if axis == 1 and len(shape) > 2:
+        name = columns.transposed(name, (0, *range(2, len(shape)), 1))
+    return columns.reshaped(name, (1, math.prod(shape) // width, width))

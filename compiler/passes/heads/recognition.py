@@ -34,7 +34,13 @@ from fitzroy.compiler.passes.heads.probing import (
     probes,
 )
 from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
-from fitzroy.compiler.passes.heads.segments import boundaries, is_score, is_shared, segments
+from fitzroy.compiler.passes.heads.segments import (
+    boundaries,
+    is_score,
+    is_shared,
+    last_nodes,
+    segments,
+)
 from fitzroy.compiler.passes.heads.straightening import straightened
 
 Floats = npt.NDArray[np.float32]
@@ -345,7 +351,7 @@ class _Outputs:
         if anchors is not None:
             x_first = anchors[:, [1, 0, 3, 2, 5, 4]] if y_first else anchors
             anchors = x_first * np.resize(np.array(scale, np.float32), ANCHOR)
-            if graph.type(boxes).is_quantized:
+            if any(graph.type(node.outputs[0]).is_quantized for node in last_nodes(graph, boxes)):
                 anchors = self._straightened(anchors, decoder, scores)
         if decoder is not None:
             boxes = activated(self.columns, boxes, decoder.sigmoids)

@@ -41,6 +41,7 @@ from fitzroy.compiler.passes.heads.kept import (
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.recognition import image_size, recognised
 from fitzroy.compiler.passes.heads.row_order import in_row_order
+from fitzroy.compiler.passes.heads.scores import in_one_scale
 
 _MARGIN = 1.0
 """How far below the threshold logits are told apart, so that rounding does not lose objects."""
@@ -98,7 +99,9 @@ class ListDetections(HeadOptions, Pass):
 
     def _head(self, graph: Graph) -> Head:
         join_sigmoids(graph)
-        return recognised(graph, self.anchors)
+        head, columns = recognised(graph, self.anchors), Columns(graph)
+        sure = None if head.objectness is None else in_one_scale(columns, head.objectness)
+        return replace(head, scores=in_one_scale(columns, head.scores), objectness=sure)
 
     def _keeps(self, graph: Graph, node: Node) -> bool:
         """Whether TFLite's post-processing goes on choosing objects."""

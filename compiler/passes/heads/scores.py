@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
+from fitzroy.compiler.quantization.ranges import asymmetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +112,55 @@ def without_sigmoid(columns: Columns, name: str) -> str | None:
         return without_sigmoid(columns, str(node.inputs[0]))
     if node.op not in MOVERS or len(node.outputs) > 1:
         return None
-    inputs = [without_sigmoid(columns, str(read)) for read in node.inputs]
-    if None in inputs:
+    found = [without_sigmoid(columns, str(read)) for read in node.inputs]
+    inputs = [logits for logits in found if logits is not None]
+    if len(inputs) < len(found):
         return None
-    type = graph.type(str(inputs[0])).with_shape(graph.type(name).shape)
+    if isinstance(node.attributes, ConcatenationAttributes):
+        return columns.joined(inputs, node.attributes.axis)
+    type = graph.type(inputs[0]).with_shape(graph.type(name).shape)
     return graph.emit(node.op, inputs, type, node.attributes)
+
+
+def in_one_scale(columns: Columns, name: str) -> str:
+    """Scores that are joined as float32, as integers of one scale; others as they are.
+
+    Levels of a quantized model may have scales of their own. The chip finds the best of several
+    scores where all have one, which holds the values of every level.
+    """
+    graph, node = columns.graph, columns.graph.producer(name)
+    if node is None or node.op not in _KEPT_WHOLE or graph.type(name).is_quantized:
+        return name
+    parts = [in_one_scale(columns, _stored(graph, str(read))) for read in node.inputs]
+    types = [graph.type(part) for part in parts]
+    if not all(type.is_eight_bit for type in types) or len({type.dtype for type in types}) > 1:
+        return name
+    whole = _holding(types).with_shape(graph.type(name).shape)
+    scaled = [
+        part
+        if type.quantization == whole.quantization
+        else graph.emit("quantize", [part], whole.with_shape(type.shape))
+        for part, type in zip(parts, types, strict=True)
+    ]
+    return graph.emit(node.op, scaled, whole, node.attributes)
+
+
+_KEPT_WHOLE = ("concatenation", "reshape", "transpose")
+"""Operators whose results have all elements of their operands."""
+
+
+def _stored(graph: Graph, name: str) -> str:
+    """The integers that a value is converted from; the value itself if it is not."""
+    node = graph.producer(name)
+    return str(node.inputs[0]) if node is not None and node.op == "dequantize" else name
+
+
+def _holding(types: Sequence[TensorType]) -> TensorType:
+    """A type of 8 bits that holds all numbers of some others, of the same element type."""
+    if len({type.quantization for type in types}) == 1:
+        return types[0]
+    ends = [bound for type in types for bound in reals(np.array(type.dtype.limits), type)]
+    return replace(types[0], quantization=asymmetric(min(ends), max(ends), types[0].dtype))
 
 
 def is_rescaled(graph: Graph, node: Node) -> bool:
