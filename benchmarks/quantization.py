@@ -29,13 +29,14 @@ from benchmarks.pictures import package_folder, samples
 from benchmarks.support import run_python, write_results
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
+from fitzroy.compilation.quantizing import quantized
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.quantization.comparison import Difference
 from fitzroy.compiler.quantization.options import Border, Effort, QuantizeOptions
-from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
+from fitzroy.compiler.quantization.pipeline import prepared
 from fitzroy.compiler.reference import evaluate
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
@@ -319,7 +320,7 @@ def _example(name: str) -> Any:
 
 def _ours(subject: Subject, effort: Effort, outputs: Border) -> list[Sample]:
     options = QuantizeOptions(effort=effort, output_type=outputs)
-    result = quantize_model(subject.graph, subject.calibrating, options)
+    result = quantized(subject.graph, subject.calibrating, options)
     model = tflite.write_model(export_model(result.graph))
     return _on_litert(subject, model)
 

@@ -49,6 +49,8 @@ class Quantized:
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
+        left_out: numbers of the samples that are exceptions: much of the network is far out of the
+            range that it has on others.
         computed: the quantized graph without the rest; None if there is no rest.
     """
 
@@ -58,6 +60,7 @@ class Quantized:
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
+    left_out: tuple[int, ...] = ()
     computed: Graph | None = None
 
     @property
@@ -115,6 +118,7 @@ class Calibrated:
         bounded: clamped inputs of SiLUs. Their ranges reach the bound, because the next part of the
             activation begins there.
         above: results that are parts of an activation, above bounds.
+        left_out: numbers of samples that `statistics` leave out.
         options: how to quantize.
     """
 
@@ -129,6 +133,7 @@ class Calibrated:
     bounds: Mapping[str, Range]
     bounded: frozenset[str]
     above: frozenset[str]
+    left_out: tuple[int, ...]
     options: QuantizeOptions
 
     def quantized(
@@ -168,7 +173,7 @@ class Calibrated:
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
         result = without_bounds(result) if self.above else result
         verify(result)
-        return Quantized(result, source, scheme, parameters, *about)
+        return Quantized(result, source, scheme, parameters, *about, self.left_out)
 
     def scheme(self, recipe: Recipe) -> Scheme:
         """How activations are quantized.

@@ -37,7 +37,13 @@ from fitzroy.compiler.quantization.functions import (
 )
 from fitzroy.compiler.quantization.masks import unseen, with_bounded_masks, with_finite_masks
 from fitzroy.compiler.quantization.means import divide_means
-from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
+from fitzroy.compiler.quantization.options import (
+    Border,
+    Effort,
+    Mixed,
+    QuantizeOptions,
+    RangeMethod,
+)
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
 from fitzroy.compiler.quantization.reciprocals import with_reciprocals
@@ -50,7 +56,13 @@ from fitzroy.compiler.quantization.rules import (
     touches_reals,
 )
 from fitzroy.compiler.quantization.search import best_of
-from fitzroy.compiler.quantization.statistics import Range, Sample, Statistics, collect
+from fitzroy.compiler.quantization.statistics import (
+    Range,
+    Sample,
+    Statistics,
+    collect,
+    collect_usual,
+)
 from fitzroy.compiler.reference import verify
 
 _PARTS = 4
@@ -108,7 +120,12 @@ def quantize_model(
         # Larger layers are worth it where precision decides which objects are found, and where.
         source = with_joined_residuals(source, floats)
         floats, reasons = _floats(source, options)
-    statistics = collect(source, samples, progress)
+    left_out: tuple[int, ...] = ()
+    if options.ranges is RangeMethod.MINMAX:
+        statistics = collect(source, samples, progress)
+    else:
+        statistics, left_out = collect_usual(source, samples, progress)
+    samples = [sample for number, sample in enumerate(samples) if number not in left_out]
     rewritten = with_bounded_masks(source, statistics)
     rewritten = with_reciprocals(rewritten, _extrema(statistics))
     if rewritten is not source:
@@ -152,6 +169,7 @@ def quantize_model(
         bounds,
         divided.bounded,
         divided.above,
+        left_out,
         options,
     )
     about = (tuple(reasons), tuple(outputs.notes))

@@ -387,3 +387,23 @@ def test_objects_take_no_options_of_outputs(fitzroy: Run, tmp_path: Path, option
         assert refused.code == 2
         assert f"{option} does not go with --detections" in refused.err
         assert fitzroy(*words, "--detections", "--form", "yolo").code == 0
+
+
+def test_a_picture_that_stands_out_is_named(fitzroy: Run, tmp_path: Path) -> None:
+    graph = Graph("powers")
+    graph.add_input("x", TensorType((1, 4, 4, 3), DType.FLOAT32))
+    y = "x"
+    for _ in range(3):
+        y = graph.emit("mul", [y, y], graph.type("x"), ActivationAttributes())
+    graph.outputs = [y]
+    (tmp_path / "powers.tflite").write_bytes(write_model(export_model(graph)))
+    folder = tmp_path / "dark"
+    folder.mkdir()
+    for number in range(12):
+        pixels = np.full((4, 4, 3), 250 if number == 5 else 20 + number, np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:02}.png")
+    result = fitzroy("quantize", "powers.tflite", "--calibrate", "dark", "-o", "q.tflite")
+    assert result.code == 0
+    assert "05.png: it is left out" in result.err
+    given = ("--calibrate", "dark", "-o", "r.tflite", "--ranges", "minmax")
+    assert "left out" not in fitzroy("quantize", "powers.tflite", *given).err

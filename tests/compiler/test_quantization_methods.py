@@ -131,6 +131,57 @@ def test_silu_needs_no_range_where_it_gives_nothing() -> None:
     assert errors[RangeMethod.MSE] > errors[RangeMethod.MINMAX] + 3
 
 
+# --- samples -------------------------------------------------------------------------------------
+
+
+def powers(*, layers: int = 3, calm: int = 0) -> Graph:
+    """A network that squares its input again and again, beside some layers of ordinary values."""
+    graph = Graph("powers")
+    graph.add_input("x", real(1, 8, 8, 2))
+    y = "x"
+    for _ in range(calm):
+        (y,) = apply(graph, "tanh", (y,))
+    for _ in range(layers):
+        (y,) = apply(graph, "mul", (y, y), ActivationAttributes())
+    graph.outputs = [y]
+    return graph
+
+
+def loud(count: int, *numbers: int) -> list[dict[str, Array]]:
+    """Samples of which some have six times as large elements."""
+    rng = np.random.default_rng(2)
+    samples = [{"x": rng.uniform(-1, 1, (1, 8, 8, 2)).astype(np.float32)} for _ in range(count)]
+    for number in numbers:
+        samples[number]["x"] *= 6
+    return samples
+
+
+def test_a_sample_that_the_network_amplifies_is_left_out() -> None:
+    graph, samples = powers(), loud(20, 7)
+    others = [sample for number, sample in enumerate(samples) if number != 7]
+    found = {}
+    for ranges in (RangeMethod.MSE, RangeMethod.MINMAX):
+        result = quantize_model(graph, samples, replace(PLAIN, ranges=ranges))
+        assert result.left_out == ((7,) if ranges is RangeMethod.MSE else ())
+        (level,) = compare(graph, result.graph, others).outputs.values()
+        found[ranges] = level.decibels
+    assert found[RangeMethod.MSE] > 25 > 5 > found[RangeMethod.MINMAX]
+
+
+@pytest.mark.parametrize(
+    ("graph", "samples"),
+    [
+        (powers(), loud(20)),
+        # One in ten is no exception.
+        (powers(), loud(20, 3, 7)),
+        # Few values are large where only one sample has an object.
+        (powers(layers=1, calm=20), loud(20, 7)),
+    ],
+)
+def test_other_samples_count(graph: Graph, samples: list[dict[str, Array]]) -> None:
+    assert quantize_model(graph, samples, replace(PLAIN, ranges=RangeMethod.MSE)).left_out == ()
+
+
 # --- channels ------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UsageError
 from fitzroy.base.options import given
 from fitzroy.base.progress import prefixed
@@ -275,7 +276,7 @@ def quantized_model(
     *,
     sums: bool = True,
 ) -> tuple[Quantized, list[Named]]:
-    """A model, quantized, and the samples that it was calibrated with.
+    """A model, quantized, and the samples that it was calibrated with, without those left out.
 
     Args:
         model: its path.
@@ -307,7 +308,23 @@ def quantized_model(
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
     unit = FUNCTIONS if sums else replace(FUNCTIONS, approximates=None)
-    return quantized(graph, arrays, options, heads, progress, known=known, unit=unit), samples
+    result = quantized(graph, arrays, options, heads, progress, known=known, unit=unit)
+    left_out = [samples[number] for number in result.left_out]
+    notes = (*result.notes, *(_exception(name) for name, _ in left_out))
+    kept = [item for number, item in enumerate(samples) if number not in result.left_out]
+    return replace(result, notes=notes), kept
+
+
+def _exception(sample: str) -> Diagnostic:
+    """A warning of a sample that is left out."""
+    return Diagnostic(
+        Severity.WARNING,
+        "quantize",
+        f"sample {sample}",
+        "it is left out: many values of the model are far larger on it than on the others",
+        "8-bit steps that hold these are too large for the other samples",
+        "see whether it is like those that the model will see; if so, add more like it",
+    )
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
