@@ -27,6 +27,7 @@ from fitzroy.compiler.quantization.calibrated import (
     Quantized,
     Recipe,
 )
+from fitzroy.compiler.quantization.choices import with_products
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.functions import (
     ANY_TABLE,
@@ -209,7 +210,8 @@ def prepared(graph: Graph) -> Graph:
 
     Squares, for which TFLite has no 8-bit kernel, and quotients by constants and by square roots,
     which less hardware computes, become products. Masks of attention become sums with finite
-    numbers. Means of very many elements are taken in two steps.
+    numbers, and other choices by known conditions products. Means of very many elements are
+    taken in two steps.
     """
     result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
     for node in result.nodes():
@@ -228,6 +230,7 @@ def prepared(graph: Graph) -> Graph:
             factor = result.emit("rsqrt", [root], type, stem=f"{node.name}.factor")
             result.update(replace(node, op="mul", inputs=(node.inputs[0], factor)))
     with_finite_masks(result)
+    with_products(result)
     divide_means(result)
     result.prune()
     return result

@@ -151,7 +151,9 @@ class _Chooser:
 
     def detached(self, node: Node, operands: Mapping[int, Key]) -> dict[int, Key]:
         """Operands of a concatenation, of which narrow ones with other readers are converted."""
-        widest = max(_width(self.ranges.get(key, (0.0, 0.0))) for key in operands.values())
+        # Those of integers, such as indices, have none.
+        widths = [_width(self.ranges.get(key, (0.0, 0.0))) for key in operands.values()]
+        widest = max(widths, default=0.0)
         found: dict[int, Key] = {}
         for index, key in operands.items():
             extent = self.ranges.get(key, (0.0, 0.0))

@@ -12,6 +12,7 @@ from tests.compiler.test_heads_apart import blaze
 import fitzroy
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import ReshapeAttributes, StridedSliceAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
@@ -47,6 +48,15 @@ def test_scores_that_8_bits_hardly_tell_from_none_have_no_steps(family: str) -> 
         assert 1 / (1 + np.exp(-low)) < _HALF_A_STEP
     assert found.rare
     assert found.rare <= set(found.graph.values)
+
+
+def test_single_numbers_are_no_rows_of_boxes() -> None:
+    graph = Graph("number")
+    graph.add_input("image", TensorType((1, 8, 8, 3), DType.FLOAT32))
+    attributes = ReductionAttributes((0, 1, 2, 3), False)
+    type = TensorType((), DType.FLOAT32)
+    graph.outputs = [graph.emit("sum", ["image"], type, attributes)]
+    assert emphasis(graph, PLAIN_OUTPUTS, []).graph is graph
 
 
 def test_logits_that_are_given_are_given_whole() -> None:

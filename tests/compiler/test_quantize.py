@@ -530,6 +530,20 @@ def test_values_that_are_not_real_stay() -> None:
 # --- refusals ------------------------------------------------------------------------------------
 
 
+def test_joined_integers_stay() -> None:
+    graph = Graph("indices")
+    for name in ("i", "j"):
+        graph.add_input(name, TensorType((1, 1), DType.INT32))
+    graph.add_input("x", real(3, 4))
+    (rows,) = apply(
+        graph, "concatenation", ("i", "j"), ConcatenationAttributes(1), dtype=DType.INT32
+    )
+    graph.outputs = apply(graph, "gather_nd", ("x", rows))
+    one = np.ones((1, 1), np.int32)
+    quantized = quantize(graph, [{"i": one, "j": one, "x": np.ones((3, 4), np.float32)}])
+    assert quantized.type(rows).dtype is DType.INT32
+
+
 def test_unknown_operators_are_named() -> None:
     graph = Graph("refused")
     graph.add_input("x", real(1, 8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fitzroy.compiler.frontends import volumes
@@ -226,3 +228,34 @@ def _transposed_windows(
     if min(output) < 1:
         raise Refusal("onnx-type-rule", f"a result of {output}")
     return stride, dilation, cut, tuple(output)
+
+
+@imports("Col2Im")
+def columns_to_image(op: Operation) -> Tensor:
+    """Blocks [N,C*block,L] as an image [N,C,H,W], in which those that overlap are added."""
+    x, build = op.input(), op.build
+    image, block = (op.constants(index, what) or () for index, what in ((1, "image"), (2, "block")))
+    if x.rank != 3 or len(image) != 2 or len(block) != 2:
+        raise Refusal("onnx-rank", f"Col2Im to {len(image)} dimensions; 2 are known")
+    w = windows(op, image, block)
+    rows, columns = w.outputs(image)
+    if x.shape[1] % math.prod(block) or x.shape[2] != rows * columns:
+        raise Refusal("onnx-type-rule", f"{list(x.shape)} as {rows} times {columns} of {block}")
+    batch, channels = x.shape[0], x.shape[1] // math.prod(block)
+    if block == w.stride and set(w.dilation) == {1} and not any((*w.before, *w.after)):
+        whole = (rows * block[0], columns * block[1])
+        blocks = build.reshape(x, (batch, channels, *block, rows, columns))
+        result = build.reshape(
+            build.transpose(blocks, (0, 1, 4, 2, 5, 3)), (batch, channels, *whole)
+        )
+        after = (0, 0, image[0] - whole[0], image[1] - whole[1])
+        return padded(build, result, (0,) * 4, after, 0.0)
+    # Each element of a block goes to its place: a transposed convolution, channel by channel.
+    kernel = build.constant(
+        np.eye(math.prod(block), dtype=np.float32).reshape(math.prod(block), 1, *block)
+    )
+    kernel = _dilated(build, kernel, w.dilation)
+    cut = [(low, high) for low, high in zip(w.before, w.after, strict=True)]
+    images = build.reshape(x, (batch * channels, math.prod(block), rows, columns))
+    result = _transposed(build, images, kernel, None, w.stride, cut, image)
+    return build.reshape(result, (batch, channels, *image))

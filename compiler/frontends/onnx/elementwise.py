@@ -293,3 +293,22 @@ def arc(op: Operation) -> Tensor:
     leg = build.unary("sqrt", build.binary("sub", one, build.unary("square", x)))
     pair = (x, leg) if op.name == "Asin" else (leg, x)
     return build.binary("atan2", *pair)
+
+
+@imports("Asinh", "Acosh", "Atanh")
+def area(op: Operation) -> Tensor:
+    """Inverse hyperbolic functions, as logarithms."""
+    build, x = op.build, op.input()
+    one = build.scalar(1, x)
+    if op.name == "Atanh":
+        ratio = build.binary("div", build.add(one, x), build.binary("sub", one, x))
+        return build.mul(build.unary("log", ratio), build.scalar(0.5, x))
+    if op.name == "Acosh":
+        # The product of roots does not overflow where the root of a product of squares would.
+        below, above = build.binary("sub", x, one), build.add(x, one)
+        leg = build.mul(build.unary("sqrt", below), build.unary("sqrt", above))
+        return build.unary("log", build.add(x, leg))
+    # Of negative numbers, the sum would cancel out.
+    size = build.unary("abs", x)
+    leg = build.unary("sqrt", build.add(build.unary("square", x), one))
+    return build.mul(build.unary("log", build.add(size, leg)), build.unary("sign", x))

@@ -8,6 +8,7 @@ import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.types import Array, DType
+from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.logical import chosen
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
@@ -57,18 +58,72 @@ def gather_nd(op: Operation) -> Tensor:
     """Parts of a tensor, each named by a row of indices.
 
     Raises:
-        Refusal: the operands share batches.
+        Refusal: the operands share batches, or known indices name no part.
     """
     build, x, indices = op.build, op.input(0), op.input(1)
     if op.integer("batch_dims"):
         raise Refusal("onnx-attribute", "GatherND with batches")
-    extents = np.array(x.shape[: indices.shape[-1]], indices.dtype.numpy)
     if indices.data is not None:
-        data = np.where(indices.data < 0, indices.data + extents, indices.data)
-        found = build.constant(data)
-    else:
-        found = build.binary("floor_mod", indices, build.constant(extents))
+        return _parts_at(build, x, indices.data)
+    extents = np.array(x.shape[: indices.shape[-1]], indices.dtype.numpy)
+    found = build.binary("floor_mod", indices, build.constant(extents))
     return build.variable(build.emit("gather_nd", [build.value(x), build.value(found)]))
+
+
+def _parts_at(build: Builder, x: Tensor, rows: Array) -> Tensor:
+    """Parts of a tensor, named by known rows of indices.
+
+    Args:
+        build: makes nodes.
+        x: the tensor.
+        rows: indices along the first dimensions of `x`, [..., dimensions].
+
+    Raises:
+        Refusal: an index lies outside.
+    """
+    depth = _demand_rows(x.shape, rows)
+    inside = np.where(rows < 0, rows + np.array(x.shape[:depth]), rows)
+    shape = (*rows.shape[:-1], *x.shape[depth:])
+    lines = _grid(inside)
+    if lines is None:
+        places = (inside * _steps(x.shape[:depth])).sum(axis=-1)
+        flat = build.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
+        return build.reshape(gathered(build, flat, places.reshape(-1), 0), shape)
+    for axis, line in enumerate(lines):
+        x = gathered(build, x, line, axis)
+    return build.reshape(x, shape)
+
+
+def _grid(rows: Array) -> list[Array] | None:
+    """The indices along each dimension if rows name a grid, as ``x[ys[:, None], xs]`` does.
+
+    Args:
+        rows: indices, [..., dimensions].
+
+    Returns:
+        None if a dimension's indices vary along the same axis as those of another one, or along
+        one that lies before it: what is named is no product of choices in their order.
+    """
+    if not rows.size:
+        return None
+    lines, begin = [], 0
+    for dimension in range(rows.shape[-1]):
+        column = rows[..., dimension]
+        varies = [axis for axis, extent in enumerate(column.shape) if _varies(column, axis, extent)]
+        if varies and varies[0] < begin:
+            return None
+        end = varies[-1] + 1 if varies else begin
+        # Axes that are left to the last dimension repeat what it chooses.
+        end = column.ndim if dimension == rows.shape[-1] - 1 else end
+        box = tuple(slice(None) if begin <= axis < end else 0 for axis in range(column.ndim))
+        lines.append(column[box].reshape(-1))
+        begin = end
+    return lines
+
+
+def _varies(column: Array, axis: int, extent: int) -> bool:
+    """Whether indices differ along an axis."""
+    return extent > 1 and bool((column != column.take([0], axis=axis)).any())
 
 
 _COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
@@ -118,16 +173,32 @@ def _rows(shape: tuple[int, ...], indices: Array) -> Array:
     Raises:
         Refusal: an index lies outside.
     """
-    depth = indices.shape[-1] if indices.ndim else 0
+    depth = _demand_rows(shape, indices)
+    extents, size = np.array(shape[:depth]), math.prod(shape[depth:])
+    budget.demand(8 * indices.size * max(size, 1), "places of updates")
+    inside = np.where(indices < 0, indices + extents, indices)
+    first = (inside * _steps(shape[:depth])).sum(axis=-1)
+    return np.asarray(first[..., None] * size + np.arange(size))
+
+
+def _demand_rows(shape: tuple[int, ...], rows: Array) -> int:
+    """The number of dimensions that rows of known indices have an index for.
+
+    Raises:
+        Refusal: there are more than of the shape, or an index lies outside.
+    """
+    depth = rows.shape[-1] if rows.ndim else 0
     if not 0 < depth <= len(shape):
         raise Refusal("onnx-type-rule", f"rows of {depth} indices for {len(shape)} dimensions")
-    extents, size = np.array(shape[:depth]), math.prod(shape[depth:])
-    if ((indices < -extents) | (indices >= extents)).any():
+    extents = np.array(shape[:depth])
+    if ((rows < -extents) | (rows >= extents)).any():
         raise Refusal("onnx-type-rule", f"an index outside of {list(shape)}")
-    budget.demand(8 * indices.size * max(size, 1), "places of updates")
-    steps = np.array([math.prod(shape[axis + 1 : depth]) for axis in range(depth)])
-    first = (np.where(indices < 0, indices + extents, indices) * steps).sum(axis=-1)
-    return np.asarray(first[..., None] * size + np.arange(size))
+    return depth
+
+
+def _steps(extents: tuple[int, ...]) -> Array:
+    """How far apart neighbours along each dimension are, in order of storage."""
+    return np.array([math.prod(extents[axis + 1 :]) for axis in range(len(extents))])
 
 
 @imports("OneHot")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
@@ -52,3 +54,20 @@ def chosen(build: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def is_nan(op: Operation) -> Tensor:
     """Whether numbers are none: only those differ from themselves."""
     return op.build.binary("not_equal", op.input(), op.input())
+
+
+@imports("IsInf")
+def is_infinite(op: Operation) -> Tensor:
+    """Whether numbers are infinite, of one sign or of both."""
+    build, x = op.build, op.input()
+    signs = [
+        sign
+        for sign, name in ((1, "detect_positive"), (-1, "detect_negative"))
+        if op.integer(name, 1)
+    ]
+    if len(signs) == 2:
+        x, signs = build.unary("abs", x), [1]
+    if not signs:
+        # No number is less than itself.
+        return build.binary("less", x, x)
+    return build.binary("equal", x, build.scalar(signs[0] * math.inf, x))

@@ -44,8 +44,13 @@ PATTERNS: list[tuple[str, dict[str, Any], Pattern]] = [
     ("HardSwish", {}, ("Mul", "x", ("Div", _CLIPPED, 6.0))),
     ("HardSwish", {}, ("Mul", "x", ("Mul", _CLIPPED, 1 / 6))),
     ("HardSwish", {}, ("Mul", "x", ("HardSigmoid", "x"))),
+    # From there on, float32 does not tell the function from its operand.
+    ("Softplus", {}, ("Where", ("Greater", "x", 20.0), "x", ("Softplus", "x"))),
 ]
 """Operators, their attributes, and how they are spelled out."""
+
+_LAST = frozenset(pattern[0] for _, _, pattern in PATTERNS)
+"""Operators that such functions end with."""
 
 _COMMUTATIVE = ("Add", "Mul")
 
@@ -74,7 +79,7 @@ class _Matcher:
 
     def replaced(self, node: NodeProto) -> NodeProto:
         """The node, or the operator that it and those before it spell out."""
-        if node.op_type not in ("Mul", "Div") or node.domain or len(node.output) != 1:
+        if node.op_type not in _LAST or node.domain or len(node.output) != 1:
             return node
         for name, attributes, pattern in PATTERNS:
             bound: dict[str, str] = {}

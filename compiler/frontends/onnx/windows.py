@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
@@ -100,7 +100,7 @@ def windows(op: Operation, image: Shape, kernel: Shape | None) -> Windows:
     beyond = (0,) * rank
     if op.integer("ceil_mode") and auto == "NOTSET":
         beyond = _rounded_up(image, reach, stride, before, after)
-    found = Windows(size, stride, dilation, before, after, beyond)
+    found = _within(Windows(size, stride, dilation, before, after, beyond), image)
     if min(found.outputs(image), default=1) < 1:
         raise Refusal("onnx-type-rule", f"a window of {list(size)} does not fit {list(image)}")
     return found
@@ -125,6 +125,19 @@ def _rounded_up(image: Shape, reach: Shape, stride: Shape, before: Shape, after:
             count -= 1
         beyond.append(max((count - 1) * step + size - extent - low - high, 0))
     return tuple(beyond)
+
+
+def _within(w: Windows, image: Shape) -> Windows:
+    """Windows without what lies beyond the padding in a dimension that has a single one.
+
+    Models pool images of any size with a window of more than they have: it is cut, not filled.
+    """
+    kernel, beyond = list(w.kernel), list(w.beyond)
+    for axis, count in enumerate(w.outputs(image)):
+        if count == 1 and w.dilation[axis] == 1:
+            kernel[axis] -= beyond[axis]
+            beyond[axis] = 0
+    return replace(w, kernel=tuple(kernel), beyond=tuple(beyond))
 
 
 def placed(build: Builder, x: Tensor, w: Windows, value: float) -> tuple[Tensor, Padding]:

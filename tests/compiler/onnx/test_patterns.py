@@ -12,6 +12,7 @@ CONSTANTS = {
     "half": np.array(0.5, np.float32), "one": np.array(1, np.float32),
     "root": np.array(np.sqrt(2), np.float32), "three": np.array(3, np.float32),
     "zero": np.array(0, np.float32), "six": np.array(6, np.float32),
+    "twenty": np.array(20, np.float32),
     "cubic": np.array(0.044715, np.float32), "pi": np.array(np.sqrt(2 / np.pi), np.float32),
 }  # fmt: skip
 
@@ -51,6 +52,34 @@ def test_is_one_operator(operator: str, steps: list[tuple[str, list[str]]]) -> N
     data = model(spelled(*steps), [("x", [4, 9])], ["y"], CONSTANTS)
     x = np.random.default_rng(4).normal(0, 3, (4, 9)).astype(np.float32)
     assert operators(compare(data, {"x": x})) == [operator]
+
+
+@pytest.mark.parametrize(("threshold", "chooses"), [("twenty", False), ("three", True)])
+def test_a_softplus_that_ends_where_it_is_its_operand(threshold: str, chooses: bool) -> None:
+    steps = [("Softplus", ["x"]), ("Greater", ["x", threshold]), ("Where", ["2", "x", "1"])]
+    helper()
+    data = model(spelled(*steps), [("x", [60])], ["y"], CONSTANTS)
+    graph = compare(data, {"x": np.linspace(-30, 30, 60, dtype=np.float32)}, tolerance=1e-6)
+    assert ("select" in operators(graph)) is chooses
+
+
+@pytest.mark.parametrize("operator", ["Asinh", "Acosh", "Atanh"])
+def test_inverse_hyperbolic_functions(operator: str) -> None:
+    data = model([helper().make_node(operator, ["x"], ["y"])], [("x", [50])], ["y"])
+    ends = {"Asinh": (-40, 40), "Acosh": (1, 30), "Atanh": (-0.99, 0.99)}[operator]
+    compare(data, {"x": np.linspace(*ends, 50, dtype=np.float32)}, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("negative", [0, 1])
+def test_infinite_numbers_are_told(positive: int, negative: int) -> None:
+    node = helper().make_node
+    nodes = [
+        node("IsInf", ["x"], ["found"], detect_positive=positive, detect_negative=negative),
+        node("Cast", ["found"], ["y"], to=1),
+    ]
+    x = np.array([0, 1, np.inf, -np.inf, np.nan, -3e38], np.float32)
+    compare(model(nodes, [("x", [6])], ["y"], opset=20), {"x": x})
 
 
 def test_another_operand_is_another_function() -> None:
