@@ -47,11 +47,13 @@ from fitzroy.compiler.quantization.options import (
 )
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parts import Divided, outliers, with_parts
+from fitzroy.compiler.quantization.places import of_places
 from fitzroy.compiler.quantization.reciprocals import with_reciprocals
 from fitzroy.compiler.quantization.residuals import with_joined_residuals
 from fitzroy.compiler.quantization.rest import computed, with_rest
 from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
+    obstacle,
     obstacles,
     quantized_values,
     touches_reals,
@@ -310,6 +312,12 @@ def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diag
         found = list(obstacles(graph, node))
         if found:
             reasons += found
+            floats.add(node.name)
+    for node in of_places(graph):
+        if node.name not in floats:
+            reasons.append(
+                obstacle(node, "it computes places in a tensor", "8 bits hold no places")
+            )
             floats.add(node.name)
     if nodes and all(node.name in floats for node in nodes):
         raise UnsupportedError(

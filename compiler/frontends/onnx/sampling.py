@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
-from fitzroy.base.types import DType
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.logical import chosen
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
-from fitzroy.compiler.frontends.onnx.shape import sliced
+from fitzroy.compiler.frontends.onnx.shape import joined, sliced
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import GatherAttributes, ReshapeAttributes
 
 _MODES = {
@@ -28,52 +27,60 @@ _SHARPNESS = -0.75
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A dimension of the image that is sampled.
+class Taps:
+    """The elements that make one at each place, along all dimensions of the image at once.
+
+    Tensors are [places, taps, dimensions]: what is the same for all dimensions takes one node.
 
     Attributes:
         build: makes nodes.
-        extent: elements along it.
+        extents: elements along each dimension, in the order of coordinates: the last axis first.
         mode: ``nearest``, ``linear`` or ``cubic``.
         padding: what lies outside: ``zeros``, ``border`` or ``reflection``.
         corners: whether -1 and 1 are the centres of the outermost elements, or their edges.
     """
 
     build: Builder
-    extent: int
+    extents: tuple[int, ...]
     mode: str
     padding: str
     corners: bool
 
     @property
-    def borders(self) -> tuple[float, float]:
-        """Where the image begins and ends, in elements."""
-        return (0.0, self.extent - 1.0) if self.corners else (-0.5, self.extent - 0.5)
+    def ends(self) -> Array:
+        """The last element along each dimension."""
+        return np.array(self.extents, np.float32) - 1
 
-    def taps(self, places: Tensor) -> list[tuple[Tensor, Tensor | None]]:
-        """Indices and weights of the elements that make one at each place; no weight is 1.
+    @property
+    def borders(self) -> tuple[Array, Array]:
+        """Where the image begins and ends along each dimension, in elements."""
+        margin = np.float32(0 if self.corners else 0.5)
+        return 0 * self.ends - margin, self.ends + margin
+
+    def along(self, places: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Indices, int32, and weights of elements along each dimension; no weight is 1.
 
         Args:
-            places: from -1 to 1, float32.
+            places: [places, 1, dimensions] from -1 to 1, float32.
         """
         at = self._inside(self._elements(places))
         if self.mode == "nearest":
-            return [self._tap(at, None)]
+            return self._existing(at, None)
         base = self.build.unary("floor", at)
-        fraction = self._binary("sub", at, base)
+        weights = self._weights(self._binary("sub", at, base))
         first = 0 if self.mode == "linear" else -1
-        return [
-            self._tap(self._binary("add", base, number), weight)
-            for number, weight in enumerate(self._weights(fraction), first)
-        ]
+        steps = np.arange(first, first + len(weights)).reshape(1, -1, 1)
+        return self._existing(self._binary("add", base, steps), joined(self.build, weights, 1))
 
-    def _binary(self, op: str, a: Tensor, b: Tensor | float) -> Tensor:
-        return self.build.binary(op, a, b if isinstance(b, Tensor) else self.build.scalar(b, a))
+    def _binary(self, op: str, a: Tensor, b: Tensor | Array | float) -> Tensor:
+        if not isinstance(b, Tensor):
+            b = self.build.constant(np.asarray(b, a.dtype.numpy))
+        return self.build.binary(op, a, b)
 
     def _elements(self, places: Tensor) -> Tensor:
         """Places in elements, counted from the centre of the first."""
-        length = self.extent - 1 if self.corners else self.extent
-        scaled = self._binary("mul", self._binary("add", places, 1.0), length / 2)
+        lengths = self.ends if self.corners else self.ends + 1
+        scaled = self._binary("mul", self._binary("add", places, 1.0), lengths / 2)
         at = scaled if self.corners else self._binary("sub", scaled, 0.5)
         return self.build.unary("round", at) if self.mode == "nearest" else at
 
@@ -90,18 +97,20 @@ class Axis:
         return chosen(self.build, outside, self._clamped(at), at)
 
     def _clamped(self, at: Tensor) -> Tensor:
-        return self._binary("minimum", self._binary("maximum", at, 0.0), self.extent - 1.0)
+        return self._binary("minimum", self._binary("maximum", at, 0.0), self.ends)
 
     def _reflected(self, at: Tensor) -> Tensor:
         """Places mirrored at the borders until they lie between them."""
         low, high = self.borders
-        length = high - low
-        if length == 0:
-            return self._binary("mul", at, 0.0)
+        # All places along a dimension of one element are this element.
+        lengths = high - low
+        single = lengths == 0
+        if single.any():
+            at = self._binary("mul", at, np.where(single, 0.0, 1.0))
         away = self.build.unary("abs", self._binary("sub", at, low))
-        rest = self._binary("floor_mod", away, 2 * length)
-        back = self.build.unary("abs", self._binary("sub", rest, length))
-        return self._binary("sub", self.build.scalar(high, at), back)
+        rest = self._binary("floor_mod", away, np.where(single, 1.0, 2 * lengths))
+        back = self.build.unary("abs", self._binary("sub", rest, lengths))
+        return self._binary("sub", self.build.constant(high.astype(np.float32)), back)
 
     def _weights(self, fraction: Tensor) -> list[Tensor]:
         """Weights of neighbours by how far beyond the one before it a place lies."""
@@ -123,16 +132,16 @@ class Axis:
         squared = self._binary("mul", less, less)
         return self._binary("mul", self._binary("mul", squared, x), _SHARPNESS)
 
-    def _tap(self, index: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """An element that exists, and its weight, which is 0 for one outside of zeros."""
+    def _existing(self, index: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Elements that exist, and their weights, which are 0 for those outside of zeros."""
         build = self.build
         if self.padding == "zeros":
             known = self._binary(
                 "logical_and",
                 self._binary("greater_equal", index, 0.0),
-                self._binary("less_equal", index, self.extent - 1.0),
+                self._binary("less_equal", index, self.ends),
             )
-            ones = build.scalar(1.0, index) if weight is None else weight
+            ones = build.constant(np.ones(index.shape, np.float32)) if weight is None else weight
             weight = chosen(build, known, ones, build.scalar(0.0, index))
         elif self.padding == "reflection":
             index = self._reflected(index)
@@ -155,44 +164,51 @@ def grid_sample(op: Operation) -> Tensor:
     fits = dims > 0 and grid.rank == x.rank and grid.shape[-1] == dims
     if not fits or grid.shape[0] != x.shape[0] or 0 in (*x.shape, *grid.shape):
         raise Refusal("onnx-type-rule", f"places {list(grid.shape)} in {list(x.shape)}")
-    corners = bool(op.integer("align_corners"))
-    taps = [
-        Axis(build, extent, mode, padding, corners).taps(_coordinate(build, grid, dims - 1 - axis))
-        for axis, extent in enumerate(x.shape[2:])
-    ]
-    flat = (math.prod((x.shape[0], *x.shape[2:])), x.shape[1])
+    extents = tuple(reversed(x.shape[2:]))
+    taps = Taps(build, extents, mode, padding, bool(op.integer("align_corners")))
+    # In ONNX's order, all that follows has one layout.
+    plain = build.variable(build.value(grid)) if grid.data is None else grid
+    places = build.reshape(plain, (grid.size // dims, 1, dims))
+    indices, weights = taps.along(places)
+    steps = [math.prod(extents[:axis]) for axis in range(dims)]
+    place = _combined(build, build.mul(indices, build.constant(np.array(steps, np.int32))), "add")
+    if x.shape[0] > 1:
+        first = np.arange(x.shape[0], dtype=np.int32) * math.prod(extents)
+        each = np.repeat(first, place.shape[0] // x.shape[0]).reshape(-1, 1)
+        place = build.add(place, build.constant(each))
+    flat = (math.prod((x.shape[0], *extents)), x.shape[1])
     image = build.emit("reshape", [build.value(x, channels_last(x.rank))], ReshapeAttributes(flat))
-    total: Tensor | None = None
-    for choice in product(*taps):
-        place = _place(build, x.shape, [index for index, _ in choice])
-        found = build.variable(
-            build.emit("gather", [image, build.value(place)], GatherAttributes(0))
-        )
-        for weight in (weight for _, weight in choice if weight is not None):
-            found = build.mul(found, build.reshape(weight, (weight.size, 1)))
-        total = found if total is None else build.add(total, found)
-    assert total is not None
+    found = build.emit("gather", [image, build.value(place)], GatherAttributes(0))
+    if weights is not None:
+        # [places, 1, taps] by [places, taps, channels]
+        weight = _combined(build, weights, "mul")
+        rows = build.value(build.reshape(weight, (place.shape[0], 1, place.shape[1])))
+        found = build.emit("batch_matmul", [rows, found], BatchMatMulAttributes())
     stored = (x.shape[0], *grid.shape[1:-1], x.shape[1])
-    name = build.emit("reshape", [build.value(total)], ReshapeAttributes(stored))
+    name = build.emit("reshape", [found], ReshapeAttributes(stored))
     return build.variable(name, channels_last(x.rank))
 
 
-def _coordinate(build: Builder, grid: Tensor, index: int) -> Tensor:
-    """One coordinate of all places, one after the other."""
-    begin = [0] * (grid.rank - 1) + [index]
-    part = sliced(build, grid, begin, (*grid.shape[:-1], 1), [1] * grid.rank)
-    return build.reshape(part, (part.size,))
+def _combined(build: Builder, parts: Tensor, op: str) -> Tensor:
+    """What all dimensions are together for each choice of a tap along each of them.
 
+    Args:
+        build: makes nodes.
+        parts: [places, taps, dimensions].
+        op: how dimensions are put together.
 
-def _place(build: Builder, shape: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
-    """Numbers of pixels in a batch of images, from their indices along each dimension."""
-    batch, extents = shape[0], shape[2:]
-    each = indices[0].size // batch
-    first = np.repeat(np.arange(batch, dtype=np.int32) * math.prod(extents), each)
-    total = build.constant(first) if batch > 1 else None
-    for axis, index in enumerate(indices):
-        step = math.prod(extents[axis + 1 :])
-        part = index if step == 1 else build.mul(index, build.constant(np.array(step, np.int32)))
-        total = part if total is None else build.add(total, part)
+    Returns:
+        [places, choices].
+    """
+    count, taps, dims = parts.shape
+    total: Tensor | None = None
+    for axis in range(dims):
+        part = sliced(build, parts, (0, 0, axis), (count, taps, 1), (1, 1, 1))
+        if total is None:
+            total = build.reshape(part, (count, taps))
+            continue
+        own = build.reshape(part, (count, taps, 1))
+        row = build.reshape(total, (count, 1, total.shape[1]))
+        total = build.reshape(build.binary(op, own, row), (count, taps * total.shape[1]))
     assert total is not None
     return total
