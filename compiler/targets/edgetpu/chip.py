@@ -26,6 +26,7 @@ from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
 from fitzroy.compiler.targets.edgetpu.partition.divide import (
+    Findings,
     Segment,
     concerned,
     divide,
@@ -368,6 +369,7 @@ class _Draft:
         left: parts that do not fit, by their nodes, and why.
         parts: parts that fit.
         programs: the last program of every part that has had one, by its nodes.
+        findings: what is known of parts from earlier divisions.
     """
 
     model: Divided
@@ -380,6 +382,7 @@ class _Draft:
     left: list[tuple[Segment, FitzroyError]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     programs: dict[tuple[Node, ...], Part] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
 
     @property
     def unconfirmed(self) -> UnconfirmedError | None:
@@ -387,14 +390,17 @@ class _Draft:
         first = self.left[0][1] if self.left else None
         return first if isinstance(first, UnconfirmedError) else None
 
-    def _leave(self, segment: Segment, refusal: Refused) -> bool:
-        """Leave the operators of a refusal to the host, and divide the model again.
+    def _leave(self, refused: Sequence[tuple[Segment, FitzroyError]]) -> bool:
+        """Leave the operators of refusals to the host, and divide the model again.
 
         Returns:
             Whether there are such operators, others are left for the chip, and the model has not
             been divided too often.
         """
-        found = concerned(segment.graph, refusal)
+        found: dict[str, Rejects] = {}
+        for segment, error in refused:
+            if isinstance(error, Refused):
+                found |= concerned(segment.graph, error)
         if not found or self.divisions >= _MOST_DIVISIONS:
             return False
         if self.rejects is None:
@@ -405,7 +411,9 @@ class _Draft:
     def _divide(self, rejects: dict[str, Rejects]) -> None:
         """Divide the model again."""
         self.rejects = rejects
-        self.segments, placements = divide(self.model.graph, self.options, self.costs, self.rejects)
+        self.segments, placements = divide(
+            self.model.graph, self.options, self.costs, self.rejects, self.findings
+        )
         self.model = replace(self.model, placements=tuple(placements))
         self.divisions += 1
 
@@ -433,7 +441,8 @@ class _Draft:
     def lower(self, chip: _Chip, progress: Progress) -> bool:
         """Make programs of all parts.
 
-        Operators that turn out not to fit, and parts that do not, are left to the host.
+        Operators that turn out not to fit, and parts that do not, are left to the host. A model of
+        many parts is divided again once for all of them.
 
         Returns:
             Whether the parts are done with; if not, the model has been divided again.
@@ -453,9 +462,10 @@ class _Draft:
             except (CapacityError, UnsupportedError) as error:
                 if isinstance(error, UnconfirmedError) and not self.options.conservative:
                     raise
-                if isinstance(error, Refused) and self._leave(segment, error):
-                    return False
                 self.left.append((segment, error))
+        # All parts are tried before: layers that are alike refuse the same operators.
+        if self._leave(self.left):
+            return False
         if self.parts or not self.left or self.tried or self.unconfirmed is not None:
             return True
         self._try_alone(progress)

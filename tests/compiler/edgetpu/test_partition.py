@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import replace
+from random import Random
 
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow, image
@@ -12,12 +14,14 @@ from tests.compiler.edgetpu_models import random_model
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir.flow import Edge, source_side
 from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.partition import Decided, partition
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
     COSTS,
     Costs,
+    Sides,
     gain,
     profitable,
 )
@@ -150,6 +154,62 @@ def test_gains_are_what_is_saved_without_transfers() -> None:
     assert gain(graph, [node], COSTS) == pytest.approx(saved - moved - COSTS.part)
     free = replace(COSTS, into=1e9, out=1e9, tensor=0)
     assert profitable(graph, {node.name}, free) == {node.name}
+
+
+def crossing(graph: Graph, on_chip: Collection[str]) -> float:
+    """Microseconds of operators and of what crosses, every further part being free."""
+    total = 0.0
+    for node in graph.nodes():
+        inside = node.name in on_chip
+        total += (COSTS.chip if inside else COSTS.host).time(graph, node)
+        for name in node.outputs:
+            others = {(reader.name in on_chip) != inside for reader in graph.consumers(name)}
+            if True in others:
+                total += (COSTS.give if inside else COSTS.take)(graph, name)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_division_is_cheaper(seed: int) -> None:
+    """All divisions of a few operators, some of which are the host's and keep others apart."""
+    graph, random = chain(I8, (16, 16, 32)), Random(seed)
+    convolutions(graph, 1, 8)
+    values = list(graph.outputs)
+    for _ in range(8):
+        operands = [random.choice(values) for _ in range(2)]
+        type = graph.type(operands[0])
+        values.append(graph.emit("add", operands, type, ActivationAttributes()))
+    graph.outputs = values[1:]
+    names = [node.name for node in graph.nodes()]
+    mappable = [name for name in names if random.random() < 0.7]
+    chosen = profitable(graph, mappable, COSTS)
+    least = min(
+        crossing(graph, {name for name, bit in zip(mappable, bits, strict=True) if bit})
+        for bits in itertools.product((0, 1), repeat=len(mappable))
+    )
+    assert crossing(graph, chosen) == pytest.approx(least, abs=0.01)
+
+
+def test_groups_keep_their_cuts_when_a_model_is_divided_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, asked = chain(I8, (16, 16, 32)), list[int]()
+    for _ in range(5):
+        convolutions(graph, 2, 8)
+        on_host(graph)
+    mappable = [node.name for node in graph.nodes() if node.op == "conv_2d"]
+
+    def counted(edges: Iterable[Edge], source: Hashable, target: Hashable) -> set[Hashable]:
+        asked.append(1)
+        return source_side(edges, source, target)
+
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.partition.costs.source_side", counted)
+    known: Sides = {}
+    profitable(graph, mappable, COSTS, known)
+    assert len(asked) == 5
+    fewer = mappable[:4] + mappable[5:]
+    assert profitable(graph, fewer, COSTS, known) == profitable(graph, fewer, COSTS)
+    assert len(asked) == 5 + 1 + 5
 
 
 # --- groups --------------------------------------------------------------------------------------

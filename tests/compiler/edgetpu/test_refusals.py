@@ -13,7 +13,7 @@ from tests.work import calls_at_most
 
 import fitzroy
 from fitzroy.base.errors import CapacityError, FormatError, InternalError, UnsupportedError
-from fitzroy.base.types import DType
+from fitzroy.base.types import DType, TensorType
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
@@ -32,7 +32,7 @@ from fitzroy.compiler.targets.edgetpu.layers.refusal import (
     refusing,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.partition.divide import concerned, refusals
+from fitzroy.compiler.targets.edgetpu.partition.divide import concerned, divide, refusals
 from fitzroy.compiler.targets.edgetpu.program import lower
 from fitzroy.compiler.targets.edgetpu.program.stages import Observer
 from fitzroy.formats import tflite
@@ -282,6 +282,36 @@ def test_parts_that_stay_keep_their_programs_until_all_are_known_to_fit(
     known = Divided(result.graph, "", result.placements)
     (again,) = lower_together([known], Options(), None)
     assert [part.object for part in again.parts] == [part.object for part in result.segments]
+
+
+def test_layers_that_refuse_the_same_divide_a_model_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, emit, refused, known = convolutions(3), Convolution.emit, [], list[str]()
+    for _ in range(3):
+        (x,) = graph.outputs
+        real = TensorType(graph.type(x).shape, DType.FLOAT32)
+        floor = graph.emit("floor", [graph.emit("dequantize", [x], real)], real)
+        graph.outputs = [graph.emit("quantize", [floor], graph.type(x))]
+        for number in range(3):
+            grow(graph, "conv_2d", 24, (3, 3), seed=number)
+        refused.append(graph.producer(graph.outputs[0]).inputs[0])  # type: ignore[union-attr]
+
+    def limited(self: Convolution, context: Context) -> None:
+        if self.writes in refused:
+            raise Refused([self.writes], "too much", reason="2 of 1", hint="less")
+        emit(self, context)
+
+    def counted(*given: Any) -> Any:
+        known.append("divided")
+        return divide(*given)
+
+    monkeypatch.setattr(Convolution, "emit", limited)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip.divide", counted)
+    result = compiled(graph, tmp_path)
+    assert {name for name, code in left(result) if code == CAPACITY} == set(refused)
+    assert known == ["divided"]
+    assert_right(result)
 
 
 def test_the_layers_before_a_node_are_not_looked_at_again_for_every_node() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -62,6 +63,7 @@ EXPONENTIAL = interpolated(lambda x: ONE * np.exp(x), _exponents())
 """`ONE` times the exponential, for arguments from `LEAST` to zero."""
 
 
+@cache
 def reciprocal(channels: int) -> NluTable:
     """`UNIT` divided by the argument, for arguments from 1 to as many as there are channels."""
     return interpolated(lambda x: UNIT / x, powers(float(max(2, channels))))

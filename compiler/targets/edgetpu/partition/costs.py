@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from fitzroy.base.disjoint_sets import DisjointSets
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.flow import Edge, source_side
 from fitzroy.hw_models.chips.hosts import Host
@@ -134,32 +135,81 @@ def elements(graph: Graph, node: Node) -> int:
     return sum(graph.type(name).size for name in (*read, *node.outputs))
 
 
-def profitable(graph: Graph, mappable: Collection[str], costs: Costs) -> set[str]:
+Sides = dict[frozenset[str], frozenset[str]]
+"""Of nodes that share values, those that the chip had better compute."""
+
+
+def profitable(
+    graph: Graph, mappable: Collection[str], costs: Costs, known: Sides | None = None
+) -> set[str]:
     """Nodes that the chip had better compute if every further part were free.
 
     The cheapest of all divisions: a minimum cut between chip and host, where a node that is cut off
     from either costs what it takes on the other side, and a value that crosses costs its transfer.
+    Nodes that share no values with each other have nothing to do with each other. So each group of
+    those that do has a cut of its own, and keeps it when the model is divided again.
 
     Args:
         graph: the graph.
         mappable: names of the nodes that the chip can compute.
         costs: what decides.
+        known: the cuts of groups of this graph with these costs, to which new ones are added.
     """
-    found = source_side(_network(graph, mappable, costs), _CHIP, _HOST)
-    return {name for name in mappable if name in found}
+    sides = {} if known is None else known
+    found: set[str] = set()
+    for names in _sharing(graph, mappable):
+        group = frozenset(names)
+        if group not in sides:
+            nodes = [graph.node(name) for name in names]
+            side = source_side(_network(graph, nodes, group, costs), _CHIP, _HOST)
+            sides[group] = frozenset(name for name in names if name in side)
+        found |= sides[group]
+    return found
 
 
-def _network(graph: Graph, mappable: Collection[str], costs: Costs) -> Iterator[Edge]:
+def _sharing(graph: Graph, mappable: Collection[str]) -> list[list[str]]:
+    """Nodes that the chip can compute, in groups that share values other than inputs."""
+    groups = DisjointSets[str]()
+    for name in mappable:
+        groups.find(name)
     for node in graph.nodes():
-        able = node.name in mappable
-        host, chip = costs.host.time(graph, node), costs.chip.time(graph, node)
-        yield _CHIP, node.name, round(host * _SCALE) if able else 0
-        yield node.name, _HOST, round(chip * _SCALE) if able else None
         for name in node.outputs:
-            given, taken = costs.give(graph, name), costs.take(graph, name)
-            yield node.name, ("out", name), round(given * _SCALE)
-            yield ("in", name), node.name, round(taken * _SCALE)
-            for reader in graph.consumers(name):
+            names = [item.name for item in (node, *graph.consumers(name)) if item.name in mappable]
+            if names:
+                groups.join(names[0], *names[1:])
+    return list(groups.members().values())
+
+
+def _network(
+    graph: Graph, nodes: Iterable[Node], group: Collection[str], costs: Costs
+) -> Iterator[Edge]:
+    """The network of nodes that share values; all others are on the host.
+
+    Args:
+        graph: the graph.
+        nodes: the nodes.
+        group: their names.
+        costs: what decides.
+    """
+    makers = dict[str, Node]()
+    for node in nodes:
+        yield _CHIP, node.name, round(costs.host.time(graph, node) * _SCALE)
+        yield node.name, _HOST, round(costs.chip.time(graph, node) * _SCALE)
+        makers |= dict.fromkeys(node.outputs, node)
+        for name in graph.computed(node):
+            maker = graph.producer(name)
+            if maker is not None:
+                makers[name] = maker
+    for name, maker in makers.items():
+        given, taken = costs.give(graph, name), costs.take(graph, name)
+        readers = graph.consumers(name)
+        if maker.name in group:
+            yield maker.name, ("out", name), round(given * _SCALE)
+        yield ("in", name), maker.name if maker.name in group else _HOST, round(taken * _SCALE)
+        if any(reader.name not in group for reader in readers):
+            yield ("out", name), _HOST, None
+        for reader in readers:
+            if reader.name in group:
                 yield ("out", name), reader.name, None
                 yield reader.name, ("in", name), None
 

@@ -7,7 +7,7 @@ its operands there costs no more than it saves. The other nodes stay on the host
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
@@ -28,6 +28,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
     COSTS,
     Costs,
+    Sides,
     gain,
     profitable,
 )
@@ -82,11 +83,31 @@ class Segment:
     nodes: tuple[Node, ...]
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What has been found out about parts of a graph, which mostly stay when it is divided again.
+
+    Attributes:
+        refused: why nodes of a part cannot be mapped, by the nodes of the part.
+        sides: of nodes that share values, those that the chip had better compute.
+    """
+
+    refused: dict[tuple[Node, ...], dict[str, Rejects]] = field(default_factory=dict)
+    sides: Sides = field(default_factory=dict)
+
+    def refusals(self, segment: Segment, options: Options) -> dict[str, Rejects]:
+        """Why nodes of a part cannot be mapped, asked once."""
+        if segment.nodes not in self.refused:
+            self.refused[segment.nodes] = refusals(segment.graph, options)
+        return self.refused[segment.nodes]
+
+
 def divide(
     graph: Graph,
     options: Options = DEFAULT,
     costs: Costs | None = None,
     known: Mapping[str, Rejects] | None = None,
+    findings: Findings | None = None,
 ) -> tuple[list[Segment], list[Placement]]:
     """The parts of a graph that go to the chip, and all groups of nodes in order.
 
@@ -96,12 +117,15 @@ def divide(
         costs: what operators and transfers cost; None to map all that can be mapped.
         known: why nodes have to stay on the host, by name, those of `refusals` among them; None to
             ask for these.
+        findings: of earlier divisions of the graph with the same options and costs, to which new
+            ones are added.
     """
     refused = dict(refusals(graph, options) if known is None else known)
+    found_out = findings or Findings()
     while True:
         rejected = dict(refused)
         if costs is not None and refused:
-            rejected |= _unprofitable(graph, refused, costs)
+            rejected |= _unprofitable(graph, refused, costs, found_out.sides)
         placements = _placements(graph, rejected)
         segments = [
             Segment(graph.part(placement.nodes), placement.nodes)
@@ -114,7 +138,7 @@ def divide(
         found = {
             name: reject
             for segment in segments
-            for name, reject in refusals(segment.graph, options).items()
+            for name, reject in found_out.refusals(segment, options).items()
         }
         if not found:
             return segments, placements
@@ -134,13 +158,21 @@ def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement
     return partition(graph, (Decided(NAME, shared), HOST), families)
 
 
-def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
+def _unprofitable(
+    graph: Graph, refused: Mapping[str, Rejects], costs: Costs, sides: Sides
+) -> dict[str, Rejects]:
     """Nodes that the chip could compute and had better not, with the reason.
 
     One part at least stays on the chip.
+
+    Args:
+        graph: the graph.
+        refused: nodes that the chip cannot compute.
+        costs: what decides.
+        sides: as for `profitable`.
     """
     mappable = [node.name for node in graph.nodes() if node.name not in refused]
-    on_chip = profitable(graph, mappable, costs) or set(mappable)
+    on_chip = profitable(graph, mappable, costs, sides) or set(mappable)
     found = {
         name: _too_dear(graph, graph.node(name), costs) for name in mappable if name not in on_chip
     }
