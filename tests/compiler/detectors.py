@@ -357,6 +357,37 @@ def chosen(seed: int = 1) -> Graph:
 
 CHOSEN = 16
 
+
+def queries(seed: int = 1, *, ranked: bool = False) -> Graph:
+    """RT-DETR: sigmoids of sums that refine an earlier guess, in parts of the image.
+
+    Args:
+        seed: of the layers.
+        ranked: whether the best pairs of a box and a class are chosen, as rows [1,m,6].
+    """
+    m = Maker(seed)
+    guess = m.sigmoid(m.rows([4]))
+    least = 1e-5
+    sure = m.emit("maximum", [guess, m.constant(np.array(least))], m.shape(guess))
+    rest = m.binary("sub", m.constant(np.array(1.0)), guess)
+    unsure = m.emit("maximum", [rest, m.constant(np.array(least))], m.shape(guess))
+    logits = m.emit("log", [m.binary("div", sure, unsure)], m.shape(guess))
+    boxes = m.sigmoid(m.binary("add", m.rows([4]), logits))
+    scores = m.sigmoid(m.rows([CLASSES]))
+    if not ranked:
+        return m.done(m.join([boxes, scores], 2))
+    best, places = m.top(m.reshape(scores, 1, ROWS * CLASSES), ROWS)
+    integers = TensorType((1, ROWS), DType.INT32)
+    classes = m.graph.add_constant("classes", np.array(CLASSES, np.int32))
+    rows = m.graph.emit("div", [places, classes], integers, ActivationAttributes())
+    near = m.emit(
+        "gather", [m.reshape(boxes, ROWS, 4), m.reshape(rows, ROWS)], (ROWS, 4), GatherAttributes(0)
+    )
+    kind = m.graph.emit("floor_mod", [places, classes], integers)
+    columns = [m.reshape(near, 1, ROWS, 4), m.reshape(best, 1, ROWS, 1)]
+    return m.done(m.join([*columns, m.reshape(m.emit("cast", [kind], (1, ROWS)), 1, ROWS, 1)], 2))
+
+
 FAMILIES = {
     "dfl": dfl,
     "plain": plain,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -109,7 +111,7 @@ def test_a_choice_of_the_model_is_left_out() -> None:
 
 
 def test_an_unknown_choice_of_the_model_is_told() -> None:
-    """RT-DETR ranks the scores of all boxes and classes in one row."""
+    """The place of a score among those of all boxes and classes is not the number of its box."""
     m = detectors.Maker()
     boxes = detectors.from_distances(m, m.rows([4]))
     scores = m.sigmoid(m.rows([detectors.CLASSES]))
@@ -122,6 +124,30 @@ def test_an_unknown_choice_of_the_model_is_told() -> None:
     graph = m.done(m.join([m.reshape(near, 1, 16, 4), m.reshape(best, 1, 16, 1), kind], 2))
     with pytest.raises(UnsupportedError, match="chooses the best boxes itself, in no known way"):
         listed(graph)
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_queries(ranked: bool) -> None:
+    """Boxes of queries are in parts of the image, none is left out for another, and each is once.
+
+    The host computes them in float32 of what layers give.
+    """
+    graph = detectors.queries(ranked=ranked)
+    result = listed(graph)
+    assert "top_k" not in {node.op for node in result.nodes()}
+    rows = fitzroy.evaluate(result, {"image": image()})["detections"]
+    (given,) = fitzroy.evaluate(detectors.queries(), {"image": image()}).values()
+    best = given[0, :, 4:].max(axis=1)
+    order = np.argsort(-best, kind="stable")[:MOST]
+    half = given[0, order, 2:4] / 2
+    wanted = np.concatenate([given[0, order, :2] - half, given[0, order, :2] + half], axis=1)
+    assert best[order].min() > SCORE
+    np.testing.assert_allclose(rows[:, :4], wanted * detectors.SIDE, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(rows[:, 4], best[order], rtol=1e-4)
+    np.testing.assert_array_equal(rows[:, 5], given[0, order, 4:].argmax(axis=1))
+    (pattern,) = kept_float(result)
+    decoders = {node.op for node in result.nodes() if fnmatchcase(node.outputs[0], pattern)}
+    assert decoders >= {"sigmoid", "add", "log", "div"}
 
 
 def test_codings() -> None:

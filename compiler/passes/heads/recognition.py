@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding
@@ -33,6 +33,8 @@ from fitzroy.compiler.passes.heads.probing import (
     gives_corners,
     probes,
 )
+from fitzroy.compiler.passes.heads.queries import are_queries, on_host
+from fitzroy.compiler.passes.heads.real_numbers import in_real_numbers
 from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
 from fitzroy.compiler.passes.heads.segments import (
     boundaries,
@@ -42,6 +44,7 @@ from fitzroy.compiler.passes.heads.segments import (
     segments,
 )
 from fitzroy.compiler.passes.heads.straightening import straightened
+from fitzroy.compiler.reference import evaluate
 
 Floats = npt.NDArray[np.float32]
 
@@ -342,6 +345,7 @@ class _Outputs:
                 begin += 1
             scores = self._score(rows, begin, end - begin)
         points, masks = self._beside(rows, end, decoder)
+        queries = decoder is None and are_queries(self._ways(decoded))
         if decoder is None:
             coding, anchors, exponent = self._plain(decoded), None, 1.0
         else:
@@ -355,10 +359,12 @@ class _Outputs:
                 anchors = self._straightened(anchors, decoder, scores)
         if decoder is not None:
             boxes = activated(self.columns, boxes, decoder.sigmoids)
+        elif queries:
+            boxes = on_host(graph, boxes)
         return Head(
             self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
             logits=shared is None, background=0 if shared is None else 1, root=root,
-            points=points, masks=masks, once=once, y_first=y_first,
+            points=points, masks=masks, once=once or queries, y_first=y_first,
         )  # fmt: skip
 
     def _straightened(self, anchors: Floats, decoder: Decoder | None, scores: str) -> Floats:
@@ -455,22 +461,64 @@ class _Outputs:
         scores = self._ranked(boxes, parts[1])
         if boxes is None or scores is None:
             return None
+        if not self._is_ranked_by_box(scores) and not self._chooses(boxes, scores, *parts[:2]):
+            return None
         beside = [self._gathered(name) for name in parts[3:]]
         every = [boxes, scores, *(name for name in beside if name is not None)]
         return self.columns.joined(every, 2) if None not in beside else None
 
     def _gathered(self, name: str) -> str | None:
-        """The rows [1,n,c] that some are chosen from."""
-        node = self.graph.producer(name)
+        """The rows [1,n,c] that some are chosen from, with as many columns.
+
+        They are chosen one by one, or, of a flat tensor, number by number.
+        """
+        width, node = self.graph.type(name).shape[-1], self.graph.producer(name)
+        found, chosen = None, False
         while node is not None and node.op in ("gather", "gather_nd", "reshape"):
+            chosen |= node.op != "reshape"
             name = str(node.inputs[0])
             type = self.graph.type(name)
-            if type.rank == 3 and node.op != "gather_nd" and type.shape[1] >= _LEAST_ROWS:
-                before = self.graph.producer(name)
-                if before is None or before.op not in ("gather", "reshape"):
-                    return name
+            if chosen and type.shape[-1:] == (width,) and type.size >= _LEAST_ROWS * width:
+                found = name
             node = self.graph.producer(name)
-        return None
+        if found is None:
+            return None
+        return self.columns.reshaped(found, (1, self.graph.type(found).size // width, width))
+
+    def _is_ranked_by_box(self, scores: str) -> bool:
+        """Whether the best score of each box is compared, and not all scores of all."""
+        return any(node.op == "reduce_max" for node in self.graph.consumers(scores))
+
+    def _chooses(self, rows: str, scores: str, chosen: str, best: str) -> bool:
+        """Whether what is chosen are boxes with scores of their own, by an example.
+
+        Args:
+            rows: all boxes [1,n,c].
+            scores: all scores [1,n,k].
+            chosen: the chosen boxes [1,m,c].
+            best: their scores [1,m,1].
+        """
+        graph = self.graph
+        node = graph.producer(rows)
+        if node is not None and node.op == "reshape" and not graph.consumers(rows):
+            rows = str(node.inputs[0])
+        part = in_real_numbers(graph.between([rows, scores], [chosen, best]))
+        if set(part.inputs) != {rows, scores}:
+            return False
+        _, count, classes = graph.type(scores).shape
+        shape, numbers = graph.type(rows).shape, np.arange(count, dtype=np.float32)
+        every = np.random.default_rng(0).permutation(count * classes).astype(np.float32)
+        given: dict[str, Floats] = {
+            rows: np.repeat(numbers, graph.type(rows).size // count).reshape(shape),
+            scores: every.reshape(1, count, classes) / np.float32(every.size),
+        }
+        try:
+            found = evaluate(part, {name: given[name] for name in part.inputs})
+        except UsageError:
+            # It reads boxes that are not there.
+            return False
+        places = found[chosen][0, :, 0].astype(np.intp)
+        return bool((given[scores][0, places] == found[best][0]).any(axis=1).all())
 
     def _ranked(self, boxes: str | None, name: str) -> str | None:
         """The scores [1,n,c] of rows whose best are chosen."""
@@ -485,10 +533,20 @@ class _Outputs:
             seen.add(node.name)
             read = str(node.inputs[0])
             if node.op in ("reduce_max", "top_k"):
-                type = self.graph.type(read)
-                if type.rank == 3 and type.shape[1] == count:
-                    return read
+                found = self._rows_of(read, count)
+                if found is not None:
+                    return found
             pending += [item for item in node.inputs if item is not None]
+        return None
+
+    def _rows_of(self, name: str, count: int) -> str | None:
+        """A value as so many rows [1,n,c], also if all of them are one before."""
+        node = self.graph.producer(name)
+        before = [str(node.inputs[0])] if node is not None and node.op == "reshape" else []
+        for one in (name, *before):
+            type = self.graph.type(one)
+            if type.rank == 3 and type.shape[1] == count:
+                return one
         return None
 
     # --- boxes ---
