@@ -170,23 +170,45 @@ def grid_sample(op: Operation) -> Tensor:
     plain = build.variable(build.value(grid)) if grid.data is None else grid
     places = build.reshape(plain, (grid.size // dims, 1, dims))
     indices, weights = taps.along(places)
-    steps = [math.prod(extents[:axis]) for axis in range(dims)]
+    rows, (first, *steps) = _pixels(build, x)
+    steps.reverse()
     place = _combined(build, build.mul(indices, build.constant(np.array(steps, np.int32))), "add")
     if x.shape[0] > 1:
-        first = np.arange(x.shape[0], dtype=np.int32) * math.prod(extents)
-        each = np.repeat(first, place.shape[0] // x.shape[0]).reshape(-1, 1)
+        every = np.arange(x.shape[0], dtype=np.int32) * first
+        each = np.repeat(every, place.shape[0] // x.shape[0]).reshape(-1, 1)
         place = build.add(place, build.constant(each))
-    flat = (math.prod((x.shape[0], *extents)), x.shape[1])
-    image = build.emit("reshape", [build.value(x, channels_last(x.rank))], ReshapeAttributes(flat))
-    found = build.emit("gather", [image, build.value(place)], GatherAttributes(0))
+    found = build.emit("gather", [rows, build.value(place)], GatherAttributes(0))
     if weights is not None:
         # [places, 1, taps] by [places, taps, channels]
         weight = _combined(build, weights, "mul")
-        rows = build.value(build.reshape(weight, (place.shape[0], 1, place.shape[1])))
-        found = build.emit("batch_matmul", [rows, found], BatchMatMulAttributes())
+        factors = build.value(build.reshape(weight, (place.shape[0], 1, place.shape[1])))
+        found = build.emit("batch_matmul", [factors, found], BatchMatMulAttributes())
     stored = (x.shape[0], *grid.shape[1:-1], x.shape[1])
     name = build.emit("reshape", [found], ReshapeAttributes(stored))
     return build.variable(name, channels_last(x.rank))
+
+
+def _pixels(build: Builder, x: Tensor) -> tuple[str, list[int]]:
+    """The pixels of a batch of images, one after the other, and how far apart they are.
+
+    Pixels stay in the order in which they are stored, whatever that is: only the channels of each
+    have to lie together.
+
+    Args:
+        build: makes nodes.
+        x: [n,c,...].
+
+    Returns:
+        Rows [pixels,c], and the rows from one image to the next, and from one pixel to the next
+        along each dimension, the first dimension first.
+    """
+    x = build.plain(x) if x.data is None else x
+    order = x.perm if x.data is None and x.perm[-1] == 1 else channels_last(x.rank)
+    extents = [x.shape[axis] for axis in order[:-1]]
+    apart = dict(zip(order, (math.prod(extents[k + 1 :]) for k in range(len(extents))), strict=False))
+    shape = (math.prod(extents), x.shape[1])
+    rows = build.emit("reshape", [build.value(x, order)], ReshapeAttributes(shape))
+    return rows, [apart[axis] for axis in range(x.rank) if axis != 1]
 
 
 def _combined(build: Builder, parts: Tensor, op: str) -> Tensor:
