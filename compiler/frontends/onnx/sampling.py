@@ -204,11 +204,12 @@ def _pixels(build: Builder, x: Tensor) -> tuple[str, list[int]]:
     """
     x = build.plain(x) if x.data is None else x
     order = x.perm if x.data is None and x.perm[-1] == 1 else channels_last(x.rank)
-    extents = [x.shape[axis] for axis in order[:-1]]
-    apart = dict(zip(order, (math.prod(extents[k + 1 :]) for k in range(len(extents))), strict=False))
+    *axes, _ = order
+    extents = [x.shape[axis] for axis in axes]
+    apart = {axis: math.prod(extents[place + 1 :]) for place, axis in enumerate(axes)}
     shape = (math.prod(extents), x.shape[1])
     rows = build.emit("reshape", [build.value(x, order)], ReshapeAttributes(shape))
-    return rows, [apart[axis] for axis in range(x.rank) if axis != 1]
+    return rows, [apart[axis] for axis in sorted(axes)]
 
 
 def _combined(build: Builder, parts: Tensor, op: str) -> Tensor:

@@ -19,9 +19,15 @@ from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    PadAttributes,
+    ReshapeAttributes,
+    StridedSliceAttributes,
+)
 from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.fitting import narrow
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
@@ -625,6 +631,37 @@ def test_views_get_a_place_for_operators_that_need_one() -> None:
     count, package = differences(graph)
     assert count == 0
     assert [str(finding) for finding in findings(package)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("channels", [128, 129])
+def test_many_rows_of_joined_images_are_multiplied_image_by_image(channels: int) -> None:
+    """No tile has room for all of them; slices of whole images are what was multiplied."""
+    graph = chain(I8, (40, 30, channels))
+    (x,) = graph.outputs
+    pool(graph, "max_pool_2d", (2, 2), (2, 2))
+    (y,) = graph.outputs
+    rows = [
+        reshape(graph, name, (1, graph.type(name).size // channels, channels)) for name in (x, y)
+    ]
+    joined = concatenate(graph, rows, 1)
+    random = np.random.default_rng(1)
+    filters = random.integers(-127, 128, (24, channels), np.int8)
+    scales = Quantization((0.01,) * 12 + (0.02,) * 12, (0,) * 24, 0)
+    kernel = graph.add_constant("filter", filters, scales)
+    after = TensorType((1, 1500, 24), I8, Quantization.per_tensor(3.0, 5))
+    a = FullyConnectedAttributes(keep_num_dims=True)
+    product = graph.emit("fully_connected", [joined, kernel], after, a)
+    graph.outputs = []
+    for first, count in ((0, 1200), (1200, 300)):
+        part = StridedSliceAttributes((0, first, 0), (1, count, 24), (1, 1, 1))
+        type = after.with_shape((1, count, 24))
+        graph.outputs.append(graph.emit("strided_slice", [product], type, part))
+    assert not kinds(graph).keys() & {"ToVector", "ToImage", "Assembly", "FullyConnected"}
+    assert kinds(graph)["Convolution"] == 2
+    assert differences(graph, seeds=(1,))[0] == 0
+    graph.outputs = [product]
+    assert differences(graph, seeds=(1,))[0] == 0
 
 
 @pytest.mark.long

@@ -17,14 +17,17 @@ from fitzroy.compiler.ir import Attributes, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     SplitAttributes,
     StridedSliceAttributes,
 )
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, several
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_ROWS = 32
@@ -61,7 +64,11 @@ def apply_to_rows(legalizer: Legalizer, call: Call) -> bool:
     Returns:
         Whether it did; otherwise the rule of the operator applies.
     """
-    if several(call.type()) or not _works_on_rows(call):
+    if several(call.type()):
+        return False
+    if _takes_images(legalizer, call):
+        return True
+    if not _works_on_rows(legalizer, call):
         return False
     rows = _rows(legalizer, call)
     if rows is None:
@@ -77,7 +84,28 @@ def apply_to_rows(legalizer: Legalizer, call: Call) -> bool:
     return True
 
 
-def _works_on_rows(call: Call) -> bool:
+def _takes_images(legalizer: Legalizer, call: Call) -> bool:
+    """Whether some of the first rows of a view are taken that are whole images, which then stay."""
+    before, after, a = call.type(), call.result.type, call.node.attributes
+    parts = legalizer.views.get(call.node.inputs[0] or "", ()) if call.node.inputs else ()
+    if (
+        not isinstance(a, StridedSliceAttributes)
+        or len(parts) < 2
+        or not keeps_bytes(before, after)
+    ):
+        return False
+    if after.shape[1:] != before.shape[1:] or a.stride[0] != 1:
+        return False
+    row = before.size // before.shape[0]
+    ends = np.cumsum([0, *(legalizer.type(part).size for part in parts)]).tolist()
+    first, last = a.begin[0] * row, (a.begin[0] + after.shape[0]) * row
+    if first not in ends or last not in ends:
+        return False
+    legalizer.views[call.result.name] = parts[ends.index(first) : ends.index(last)]
+    return True
+
+
+def _works_on_rows(legalizer: Legalizer, call: Call) -> bool:
     """Whether every row of the results depends on the same row of the operands alone."""
     shape, attributes = call.type().shape, call.node.attributes
     match attributes:
@@ -96,6 +124,10 @@ def _works_on_rows(call: Call) -> bool:
         case ConvAttributes():
             kernel = call.type(1).shape[1:3]
             return call.node.op == "conv_2d" and kernel == (1, 1) and attributes.stride == (1, 1)
+        case FullyConnectedAttributes(_, keep_num_dims):
+            # Fewer rows are multiplied as one vector.
+            large = call.type().size > legalizer.options.copied_bytes
+            return keep_num_dims and large and call.operand(1).is_constant
     return OPS[call.node.op].elementwise and len(call.inputs) > 1
 
 
@@ -192,7 +224,10 @@ class _Part:
             case StridedSliceAttributes(begin, size, _):
                 return [self._cut(0, begin[-1], size[-1])]
             case ConvAttributes():
-                return [self._multiplied(attributes)]
+                return [self._multiplied(attributes, self.call.operand(1))]
+            case FullyConnectedAttributes(activation):
+                a = ConvAttributes(padding=PaddingScheme.VALID, activation=activation)
+                return [self._multiplied(a, self._filters())]
         return [self._of_elements()]
 
     def _image(self, values: Sequence[Value | None], name: str) -> TensorType:
@@ -256,9 +291,18 @@ class _Part:
         after = self.call.result.type
         return self._requantized(self._together(rows, after), after)
 
-    def _multiplied(self, attributes: ConvAttributes) -> str:
+    def _filters(self) -> Value:
+        """A matrix [O,I] as filters of one pixel."""
+        matrix = self.call.operand(1)
+        assert matrix.data is not None, "a condition of the operator"
+        outputs, inputs = matrix.type.shape
+        data = matrix.data.reshape(outputs, 1, 1, inputs)
+        name = self.rewriting.graph.add_constant(matrix.name, data, matrix.type.quantization)
+        return self.rewriting.graph.value(name)
+
+    def _multiplied(self, attributes: ConvAttributes, weights: Value) -> str:
         """Rows times a matrix: all rows of a pixel at once, with zeros between them."""
-        weights, bias = self.call.operand(1), self.call.optional(2)
+        bias = self.call.optional(2)
         operands = [*self._operands, weights.name, None if bias is None else bias.name]
         if self.each > 1:
             operands[1:] = [
