@@ -150,8 +150,9 @@ def _slots(
     """In which slot each node runs; slots go round the choices, the first choice last.
 
     Nodes run as early as they can, which makes as few groups as the longest way has. One whose
-    result is only read later is put off if what it reads is no more than what it writes: then
-    less is kept, or moved between targets.
+    result is only read later is put off to the group of a reader if what it reads is no more than
+    what it writes: then less is kept, or moved between targets. If its readers run on another
+    target, what it writes is moved anyway.
     """
     slots: dict[str, int] = {}
     for node in graph.nodes():
@@ -167,8 +168,8 @@ def _slots(
         if node.name in tied or not readers or any(name in graph.outputs for name in node.outputs):
             continue
         latest = min(slots[reader.name] for reader in readers)
-        latest -= (latest - (count - 1 - choices[node.name])) % count
-        if latest > slots[node.name] and _read(graph, node) <= _written(graph, node):
+        shared = (latest - (count - 1 - choices[node.name])) % count == 0
+        if shared and latest > slots[node.name] and _read(graph, node) <= _written(graph, node):
             slots[node.name] = latest
     return slots
 

@@ -371,3 +371,24 @@ def test_groups_never_wait_for_one_another_in_a_circle() -> None:
         for node in group.nodes:
             assert done.issuperset(n for n in node.inputs if n)
             done.update(node.outputs)
+
+
+def test_nodes_wait_for_readers_of_their_target_alone() -> None:
+    """A result that another target reads is moved there, whenever it is computed."""
+    no = Reject("taste", "not to my taste")
+    type = TensorType((1,), DType.FLOAT32)
+    graph = Graph("g")
+    graph.add_input("x", type)
+    first, early = (graph.emit("abs", ["x"], type, stem=stem) for stem in ("first", "early"))
+    late = graph.emit("abs", ["x"], type, stem="late")
+    other = graph.emit("exp", [first], type, stem="other")
+    second = graph.emit("maximum", [graph.emit("abs", [other], type, stem="abs"), late], type)
+    graph.outputs = [graph.emit("pow", [second, early], type, stem="end")]
+    picky = Decided("picky", {n.name: (no,) for n in graph.nodes() if n.op in ("exp", "pow")})
+    groups = partition(graph, (picky, Decided("other")))
+    assert [(p.target, sorted(n.name for n in p.nodes)) for p in groups] == [
+        ("picky", ["early", "first"]),
+        ("other", ["other"]),
+        ("picky", ["abs", "late", "maximum"]),
+        ("other", ["end"]),
+    ]
