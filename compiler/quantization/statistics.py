@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -149,7 +149,7 @@ def collect_usual(
         CapacityError: likewise.
     """
     parts = _of_samples(graph, samples, progress)
-    left_out = _exceptions(parts)
+    left_out = _exceptions(parts, graph.inputs)
     kept = [part for number, part in enumerate(parts) if number not in left_out]
     return _joined(kept), left_out
 
@@ -164,19 +164,28 @@ _MANY = 16
 """If more than one sample in so many is far from the others, they are no exceptions."""
 
 
-def _exceptions(parts: Sequence[Mapping[str, Statistics]]) -> tuple[int, ...]:
+def _exceptions(
+    parts: Sequence[Mapping[str, Statistics]], inputs: Collection[str]
+) -> tuple[int, ...]:
     """Samples on which much of a network is far out of the range that it has on others.
 
     Some networks amplify what a few pictures have, from layer to layer. Steps of 8 bits that hold
-    this are too large for all other pictures.
+    this are too large for all other pictures. A sample that is far from others itself is none of
+    these: such ones are to be expected.
+
+    Args:
+        parts: statistics of each sample.
+        inputs: names of what the samples are.
     """
-    reaches = np.array([[part[name].reach.max() for part in parts] for name in parts[0]])
+    names = list(parts[0])
+    reaches = np.array([[part[name].reach.max() for part in parts] for name in names])
     if not reaches.size:
         return ()
-    usual = np.quantile(reaches, 0.75, axis=1, keepdims=True)
-    shares = (reaches > _FAR * usual).mean(axis=0)
-    found = tuple(int(number) for number in np.flatnonzero(shares > _SHARE_FAR))
-    return found if len(found) <= max(1, len(parts) // _MANY) else ()
+    far = reaches > _FAR * np.quantile(reaches, 0.75, axis=1, keepdims=True)
+    outside = far[[name in inputs for name in names]].any(axis=0)
+    found = np.flatnonzero((far.mean(axis=0) > _SHARE_FAR) & ~outside)
+    few = len(found) <= max(1, len(parts) // _MANY)
+    return tuple(int(number) for number in found) if few else ()
 
 
 def _joined(parts: Sequence[Mapping[str, Statistics]]) -> dict[str, Statistics]:

@@ -392,18 +392,20 @@ def test_objects_take_no_options_of_outputs(fitzroy: Run, tmp_path: Path, option
 def test_a_picture_that_stands_out_is_named(fitzroy: Run, tmp_path: Path) -> None:
     graph = Graph("powers")
     graph.add_input("x", TensorType((1, 4, 4, 3), DType.FLOAT32))
-    y = "x"
+    beyond = graph.add_constant("beyond", np.full(1, 0.88, np.float32))
+    relu = ActivationAttributes(Activation.RELU)
+    y = graph.emit("sub", ["x", beyond], graph.type("x"), relu)
     for _ in range(3):
         y = graph.emit("mul", [y, y], graph.type("x"), ActivationAttributes())
     graph.outputs = [y]
     (tmp_path / "powers.tflite").write_bytes(write_model(export_model(graph)))
-    folder = tmp_path / "dark"
+    folder = tmp_path / "pictures"
     folder.mkdir()
     for number in range(12):
-        pixels = np.full((4, 4, 3), 250 if number == 5 else 20 + number, np.uint8)
+        pixels = np.full((4, 4, 3), 255 if number == 5 else 226 + number % 3, np.uint8)
         Image.fromarray(pixels).save(folder / f"{number:02}.png")
-    result = fitzroy("quantize", "powers.tflite", "--calibrate", "dark", "-o", "q.tflite")
+    result = fitzroy("quantize", "powers.tflite", "--calibrate", "pictures", "-o", "q.tflite")
     assert result.code == 0
     assert "05.png: it is left out" in result.err
-    given = ("--calibrate", "dark", "-o", "r.tflite", "--ranges", "minmax")
+    given = ("--calibrate", "pictures", "-o", "r.tflite", "--ranges", "minmax")
     assert "left out" not in fitzroy("quantize", "powers.tflite", *given).err
