@@ -38,6 +38,7 @@ class Statistics:
         high: largest element of each channel.
         mean: mean of each channel.
         square: mean square of each channel.
+        typical: largest magnitude of each channel on half of the samples.
         count: number of elements of each channel that were seen.
         rows: [N, C], elements of some positions, to estimate distributions from.
     """
@@ -46,6 +47,7 @@ class Statistics:
     high: Floats
     mean: npt.NDArray[np.float64]
     square: npt.NDArray[np.float64]
+    typical: Floats
     count: int
     rows: Floats
 
@@ -68,6 +70,7 @@ class Statistics:
             high=self.high / scale,
             mean=self.mean / scale,
             square=self.square / np.square(scale, dtype=np.float64),
+            typical=self.typical / scale,
             rows=self.rows / scale,
         )
 
@@ -81,6 +84,7 @@ class Statistics:
             np.max([part.high for part in parts], axis=0),
             np.sum([w * part.mean for w, part in zip(weights, parts, strict=True)], axis=0),
             np.sum([w * part.square for w, part in zip(weights, parts, strict=True)], axis=0),
+            np.median([part.typical for part in parts], axis=0),
             count,
             np.concatenate([part.rows for part in parts]),
         )
@@ -114,6 +118,7 @@ def _of(array: Array, kept: int, name: str, number: int, where: str) -> Statisti
         high,
         rows.mean(axis=0, dtype=np.float32).astype(np.float64),
         square.astype(np.float64),
+        np.maximum(np.abs(low), np.abs(high)),
         len(rows),
         rows[offset::step].copy(),
     )

@@ -220,6 +220,17 @@ def chain(
     return graph, [{"x": normal(rng, 1, 6, 6, 4)} for _ in range(8)]
 
 
+def test_channels_that_vary_between_samples_saturate_later() -> None:
+    """A channel that one sample takes far beyond others may be taken further by samples to come."""
+    graph, samples = chain([1, 0.05, 0.05, 0.05], Activation.RELU6)
+    name = graph.nodes()[0].outputs[0]
+    even = equalize(graph, collect(graph, samples), []).scales[name]
+    samples[0]["x"] *= 4
+    uneven = equalize(graph, collect(graph, samples), []).scales[name]
+    assert even[1:].max() < 0.2
+    assert (uneven[1:] > 6 * even[1:]).all()
+
+
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU, Activation.RELU6])
 def test_scaled_channels_compute_the_same_and_lose_less(activation: Activation) -> None:
     graph, samples = chain([1, 0.5, 0.1, 0.02, 1, 0.03], activation)
