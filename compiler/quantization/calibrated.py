@@ -49,8 +49,8 @@ class Quantized:
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
-        left_out: numbers of the samples that are exceptions: much of the network is far out of the
-            range that it has on others.
+        left_out: numbers of exceptional samples, on which much of the network is far out of the
+            range that it has on the others.
         computed: the quantized graph without the rest; None if there is no rest.
     """
 

@@ -6,8 +6,8 @@ produce it pay nothing, as they have a scale per output channel, and filters tha
 wider, which costs precision of weights. Scales are those with which both errors together disturb
 the outputs least: how far a channel goes counts beside how much depends on it.
 
-Channels that stay below the bound of a rectifier now saturate there: at what they reached on the
-samples, or beyond, if they go further on some samples than on most.
+Scaled channels saturate below the bound of a rectifier: at what they reached on the samples, or
+above that if they reached further on some samples than on most.
 """
 
 from __future__ import annotations
@@ -267,9 +267,9 @@ def _reach(statistics: Statistics) -> Doubles:
 def _unseen(statistics: Statistics) -> Doubles:
     """How far the channels of a rectified activation may go on samples to come.
 
-    A channel that goes much further on one sample than on most goes further still on others. Where
-    no channel saturates below what this says, EfficientNet-Lite0 has 20.7 instead of 13.2 dB of
-    signal to noise on photographs that it was not calibrated on.
+    A channel that went much further on one sample than on most may go further still. With this
+    allowance, EfficientNet-Lite0 has 20.7 instead of 13.2 dB of signal to noise on photographs that
+    it was not calibrated on.
     """
     reach = statistics.high.astype(np.float64)
     return reach * reach / np.maximum(statistics.typical, 1e-30)

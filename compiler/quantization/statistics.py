@@ -147,7 +147,7 @@ def collect(
 def collect_usual(
     graph: Graph, samples: Sequence[Sample], progress: Callable[[str], None] = lambda step: None
 ) -> tuple[dict[str, Statistics], tuple[int, ...]]:
-    """The same over all samples but exceptions, and the numbers of these.
+    """Statistics over all samples but exceptional ones, and the numbers of those.
 
     Raises:
         UsageError: as `collect`.
@@ -160,23 +160,25 @@ def collect_usual(
 
 
 _FAR = 4.0
-"""How many times as far an activation reaches on an exception as on three quarters of samples."""
+"""An activation is far out on a sample on which it reaches so many times as far as it does on three
+quarters of the samples."""
 
 _SHARE_FAR = 0.1
-"""In what share of activations. The features of an object that no other sample has are in few."""
+"""A sample is exceptional if more than this share of activations is far out on it. An object that
+no other sample has takes few of them there."""
 
 _MANY = 16
-"""If more than one sample in so many is far from the others, they are no exceptions."""
+"""If more than one sample in so many is like that, none of them is exceptional."""
 
 
 def _exceptions(
     parts: Sequence[Mapping[str, Statistics]], inputs: Collection[str]
 ) -> tuple[int, ...]:
-    """Samples on which much of a network is far out of the range that it has on others.
+    """Samples on which much of a network is far out of the range that it has on the others.
 
-    Some networks amplify what a few pictures have, from layer to layer. Steps of 8 bits that hold
-    this are too large for all other pictures. A sample that is far from others itself is none of
-    these: such ones are to be expected.
+    Some networks amplify what a few pictures have, from layer to layer. 8-bit steps that hold this
+    are too large for all other pictures. A sample that is far out itself, such as a loud sound, is
+    to be expected, and does not count as exceptional.
 
     Args:
         parts: statistics of each sample.

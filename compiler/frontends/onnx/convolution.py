@@ -237,11 +237,11 @@ def columns_to_image(op: Operation) -> Tensor:
     image, block = (op.constants(index, what) or () for index, what in ((1, "image"), (2, "block")))
     if x.rank != 3 or len(image) != 2 or len(block) != 2:
         raise Refusal("onnx-rank", f"Col2Im to {len(image)} dimensions; 2 are known")
-    w = windows(op, image, block)
+    w, size = windows(op, image, block), math.prod(block)
     rows, columns = w.outputs(image)
-    if x.shape[1] % math.prod(block) or x.shape[2] != rows * columns:
+    if x.shape[1] % size or x.shape[2] != rows * columns:
         raise Refusal("onnx-type-rule", f"{list(x.shape)} as {rows} times {columns} of {block}")
-    batch, channels = x.shape[0], x.shape[1] // math.prod(block)
+    batch, channels = x.shape[0], x.shape[1] // size
     if block == w.stride and set(w.dilation) == {1} and not any((*w.before, *w.after)):
         whole = (rows * block[0], columns * block[1])
         blocks = build.reshape(x, (batch, channels, *block, rows, columns))
@@ -251,11 +251,9 @@ def columns_to_image(op: Operation) -> Tensor:
         after = (0, 0, image[0] - whole[0], image[1] - whole[1])
         return padded(build, result, (0,) * 4, after, 0.0)
     # Each element of a block goes to its place: a transposed convolution, channel by channel.
-    kernel = build.constant(
-        np.eye(math.prod(block), dtype=np.float32).reshape(math.prod(block), 1, *block)
-    )
+    kernel = build.constant(np.eye(size, dtype=np.float32).reshape(size, 1, *block))
     kernel = _dilated(build, kernel, w.dilation)
-    cut = [(low, high) for low, high in zip(w.before, w.after, strict=True)]
-    images = build.reshape(x, (batch * channels, math.prod(block), rows, columns))
+    cut = list(zip(w.before, w.after, strict=True))
+    images = build.reshape(x, (batch * channels, size, rows, columns))
     result = _transposed(build, images, kernel, None, w.stride, cut, image)
     return build.reshape(result, (batch, channels, *image))

@@ -81,12 +81,12 @@ def _parts_at(build: Builder, x: Tensor, rows: Array) -> Tensor:
     Raises:
         Refusal: an index lies outside.
     """
-    depth = _demand_rows(x.shape, rows)
-    inside = np.where(rows < 0, rows + np.array(x.shape[:depth]), rows)
+    rows = _counted_up(x.shape, rows)
+    depth = rows.shape[-1]
     shape = (*rows.shape[:-1], *x.shape[depth:])
-    lines = _grid(inside)
+    lines = _grid(rows)
     if lines is None:
-        places = (inside * _steps(x.shape[:depth])).sum(axis=-1)
+        places = _flat(x.shape[:depth], rows)
         flat = build.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
         return build.reshape(gathered(build, flat, places.reshape(-1), 0), shape)
     for axis, line in enumerate(lines):
@@ -109,7 +109,7 @@ def _grid(rows: Array) -> list[Array] | None:
     lines, begin = [], 0
     for dimension in range(rows.shape[-1]):
         column = rows[..., dimension]
-        varies = [axis for axis, extent in enumerate(column.shape) if _varies(column, axis, extent)]
+        varies = [axis for axis in range(column.ndim) if _varies(column, axis)]
         if varies and varies[0] < begin:
             return None
         end = varies[-1] + 1 if varies else begin
@@ -121,9 +121,9 @@ def _grid(rows: Array) -> list[Array] | None:
     return lines
 
 
-def _varies(column: Array, axis: int, extent: int) -> bool:
+def _varies(column: Array, axis: int) -> bool:
     """Whether indices differ along an axis."""
-    return extent > 1 and bool((column != column.take([0], axis=axis)).any())
+    return bool((column != column.take([0], axis=axis)).any())
 
 
 _COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
@@ -173,19 +173,19 @@ def _rows(shape: tuple[int, ...], indices: Array) -> Array:
     Raises:
         Refusal: an index lies outside.
     """
-    depth = _demand_rows(shape, indices)
-    extents, size = np.array(shape[:depth]), math.prod(shape[depth:])
+    indices = _counted_up(shape, indices)
+    depth = indices.shape[-1]
+    size = math.prod(shape[depth:])
     budget.demand(8 * indices.size * max(size, 1), "places of updates")
-    inside = np.where(indices < 0, indices + extents, indices)
-    first = (inside * _steps(shape[:depth])).sum(axis=-1)
+    first = _flat(shape[:depth], indices)
     return np.asarray(first[..., None] * size + np.arange(size))
 
 
-def _demand_rows(shape: tuple[int, ...], rows: Array) -> int:
-    """The number of dimensions that rows of known indices have an index for.
+def _counted_up(shape: tuple[int, ...], rows: Array) -> Array:
+    """Rows of known indices, those that count from the end counted from the beginning.
 
     Raises:
-        Refusal: there are more than of the shape, or an index lies outside.
+        Refusal: a row has more indices than the shape has dimensions, or an index lies outside.
     """
     depth = rows.shape[-1] if rows.ndim else 0
     if not 0 < depth <= len(shape):
@@ -193,12 +193,14 @@ def _demand_rows(shape: tuple[int, ...], rows: Array) -> int:
     extents = np.array(shape[:depth])
     if ((rows < -extents) | (rows >= extents)).any():
         raise Refusal("onnx-type-rule", f"an index outside of {list(shape)}")
-    return depth
+    return np.where(rows < 0, rows + extents, rows)
 
 
-def _steps(extents: tuple[int, ...]) -> Array:
-    """How far apart neighbours along each dimension are, in order of storage."""
-    return np.array([math.prod(extents[axis + 1 :]) for axis in range(len(extents))])
+def _flat(extents: tuple[int, ...], rows: Array) -> Array:
+    """Where rows of indices point to in order of storage."""
+    steps = np.array([math.prod(extents[axis + 1 :]) for axis in range(len(extents))])
+    found: Array = (rows * steps).sum(axis=-1)
+    return found
 
 
 @imports("OneHot")

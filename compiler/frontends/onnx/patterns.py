@@ -44,7 +44,7 @@ PATTERNS: list[tuple[str, dict[str, Any], Pattern]] = [
     ("HardSwish", {}, ("Mul", "x", ("Div", _CLIPPED, 6.0))),
     ("HardSwish", {}, ("Mul", "x", ("Mul", _CLIPPED, 1 / 6))),
     ("HardSwish", {}, ("Mul", "x", ("HardSigmoid", "x"))),
-    # From there on, float32 does not tell the function from its operand.
+    # Beyond 20, softplus equals its operand in float32.
     ("Softplus", {}, ("Where", ("Greater", "x", 20.0), "x", ("Softplus", "x"))),
 ]
 """Operators, their attributes, and how they are spelled out."""

@@ -29,8 +29,8 @@ _FEWEST = 16
 """Fewer rows are no boxes."""
 
 _DISTRIBUTIONS = (BOX * 8, BOX * 16, BOX * 17)
-"""Numbers of four distributions, where only they tell them from scores: NanoDet's and PicoDet's,
-YOLO's, and GFL's."""
+"""Widths of rows that are taken for distributions where nothing else tells them from scores: those
+of NanoDet and PicoDet, of YOLO, and of GFL."""
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ def _of_levels(columns: Columns) -> list[str]:
         The rows, those of the level with most boxes first; nothing if outputs are others.
     """
     found = {axis: _levels(columns.graph, axis) for axis in (-1, 1)}
-    # Taken for numbers of a box, the numbers of boxes are those of few levels.
+    # Along the wrong axis, what a model gives of a box looks like a level; levels are more.
     axis = max(found, key=lambda axis: len(found[axis]))
     rows = [[_rows(columns, name, axis) for name in level] for level in found[axis]]
     return [columns.joined(list(kind), 1) for kind in zip(*rows, strict=True)]
 
 
 def _levels(graph: Graph, axis: int) -> list[list[str]]:
-    """Outputs by levels; nothing if they are others.
+    """The outputs of each level; nothing if they are not those of levels.
 
     Args:
         graph: the graph.
@@ -296,7 +296,7 @@ def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair |
 def _expectation(columns: Columns, name: str, bins: int) -> str:
     """The expected numbers [1,n,4] of distributions over 0, 1, 2 and so on [1,n,4*bins].
 
-    Quantized logits have no scales for the steps to come, which stay real numbers.
+    Quantized logits become float32 first, because the model has no scales for what follows.
     """
     graph, name = columns.graph, columns.real(name)
     count = graph.type(name).shape[1]

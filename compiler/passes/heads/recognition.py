@@ -345,9 +345,11 @@ class _Outputs:
                 begin += 1
             scores = self._score(rows, begin, end - begin)
         points, masks = self._beside(rows, end, decoder)
-        queries = decoder is None and are_queries(self._ways(decoded))
+        queries = False
         if decoder is None:
-            coding, anchors, exponent = self._plain(decoded), None, 1.0
+            ways = list(self._ways(decoded))
+            queries = are_queries(ways)
+            coding, anchors, exponent = _plain(ways), None, 1.0
         else:
             coding, exponent = decoder.coding, decoder.exponent
             anchors = decoder.anchors
@@ -599,16 +601,6 @@ class _Outputs:
         every = probes(self.graph, decoded, source_of)
         return (probe for probe in every if probe.region.size == BOX)
 
-    def _plain(self, decoded: str) -> BoxCoding:
-        """What decoded boxes are, by trying the decoder."""
-        ways = list(self._ways(decoded))
-        # The last steps of a decoder may be the same for corners as for centres.
-        if any(gives_corners(probe) for probe in ways):
-            return BoxCoding.CORNERS
-        if ways:
-            return BoxCoding.CENTRES
-        raise _NoHeadError("boxes are not decoded: nothing says where their anchors are")
-
     def _is_y_first(self, decoded: str, decoder: Decoder | None) -> bool:
         """Whether boxes have y before x, as those of TensorFlow do.
 
@@ -691,6 +683,23 @@ class _Outputs:
             if fitted is not None:
                 result = Points(self._read(probe, count), *fitted)
         return result
+
+
+def _plain(ways: Sequence[Probe]) -> BoxCoding:
+    """What decoded boxes are, by trying the decoder.
+
+    Args:
+        ways: ways from four numbers to the boxes.
+
+    Raises:
+        _NoHeadError: there are none.
+    """
+    # The last steps of a decoder may be the same for corners as for centres.
+    if any(gives_corners(probe) for probe in ways):
+        return BoxCoding.CORNERS
+    if ways:
+        return BoxCoding.CENTRES
+    raise _NoHeadError("boxes are not decoded: nothing says where their anchors are")
 
 
 def _fitted_points(

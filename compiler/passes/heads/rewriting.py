@@ -99,9 +99,9 @@ class ListDetections(HeadOptions, Pass):
 
     def _head(self, graph: Graph) -> Head:
         join_sigmoids(graph)
-        head, columns = recognised(graph, self.anchors), Columns(graph)
-        sure = None if head.objectness is None else in_one_scale(columns, head.objectness)
-        return replace(head, scores=in_one_scale(columns, head.scores), objectness=sure)
+        head = recognised(graph, self.anchors)
+        sure = None if head.objectness is None else in_one_scale(graph, head.objectness)
+        return replace(head, scores=in_one_scale(graph, head.scores), objectness=sure)
 
     def _keeps(self, graph: Graph, node: Node) -> bool:
         """Whether TFLite's post-processing goes on choosing objects."""

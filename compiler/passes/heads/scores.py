@@ -122,16 +122,16 @@ def without_sigmoid(columns: Columns, name: str) -> str | None:
     return graph.emit(node.op, inputs, type, node.attributes)
 
 
-def in_one_scale(columns: Columns, name: str) -> str:
-    """Scores that are joined as float32, as integers of one scale; others as they are.
+def in_one_scale(graph: Graph, name: str) -> str:
+    """Scores of a quantized model as integers of one scale, if they are joined as float32.
 
-    Levels of a quantized model may have scales of their own. The chip finds the best of several
-    scores where all have one, which holds the values of every level.
+    Its levels may have scales of their own. The chip finds the best class only among integers of
+    one scale, which is chosen to hold the values of all levels. Other scores stay as they are.
     """
-    graph, node = columns.graph, columns.graph.producer(name)
+    node = graph.producer(name)
     if node is None or node.op not in _KEPT_WHOLE or graph.type(name).is_quantized:
         return name
-    parts = [in_one_scale(columns, _stored(graph, str(read))) for read in node.inputs]
+    parts = [in_one_scale(graph, _stored(graph, str(read))) for read in node.inputs]
     types = [graph.type(part) for part in parts]
     if not all(type.is_eight_bit for type in types) or len({type.dtype for type in types}) > 1:
         return name

@@ -323,7 +323,7 @@ def _exception(sample: str) -> Diagnostic:
         f"sample {sample}",
         "it is left out: many values of the model are far larger on it than on the others",
         "8-bit steps that hold these are too large for the other samples",
-        "see whether it is like those that the model will see; if so, add more like it",
+        "check that it is like what the model will see; if it is, add more samples like it",
     )
 
 

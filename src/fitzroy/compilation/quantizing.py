@@ -1,4 +1,4 @@
-"""From a float32 model to one of 8 bits, as what the model is for and the Edge TPU ask for."""
+"""Quantization of a float32 model by what it is for, and by what the Edge TPU computes."""
 
 from __future__ import annotations
 
