@@ -169,4 +169,8 @@ def test_weights_of_a_retrained_source(fitzroy: Run, tmp_path: Path) -> None:
     assert differing
     result = fitzroy("patch-weights", compiled, folder / "dense_512.tflite", "-o", "x.tflite")
     assert result.code == 6
+    shaped = ("--input", "x=1x224x224x3")
+    result = fitzroy("patch-weights", compiled, "retrained.tflite", "-o", "x.tflite", *shaped)
+    assert result.code == 2
+    assert "has no record of its compilation" in result.err
     assert not (tmp_path / "x.tflite").exists()

@@ -15,7 +15,10 @@ from tests.compiler.onnx.test_layout import network
 from tests.support import need
 
 import fitzroy as api
+from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.frontend import Reading
+from fitzroy.evaluation.data import open_data
+from fitzroy.evaluation.task import Subject, Task
 
 X = np.random.default_rng(3).standard_normal((2, 3, 8, 8)).astype(np.float32)
 
@@ -172,3 +175,99 @@ def test_a_choice_of_boxes_is_left_out_and_told(fitzroy: Run, tmp_path: Path) ->
     result = fitzroy("convert", "chooses.onnx")
     assert result.code == 4
     assert "use --detections" in result.err
+
+
+@pytest.fixture
+def open_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quantized model with open extents as `net.onnx`, other weights, and an input."""
+    need("onnx", "onnx")
+    node, rng = helper().make_node, np.random.default_rng(0)
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        node("DequantizeLinear", ["xq", "s", "z"], ["xr"]),
+        node("DequantizeLinear", ["w", "ws", "z"], ["wr"]),
+        node("Conv", ["xr", "wr"], ["c"]),
+        node("QuantizeLinear", ["c", "cs", "z"], ["cq"]),
+        node("DequantizeLinear", ["cq", "cs", "z"], ["y"]),
+    ]
+    scales = {name: np.array(x, np.float32) for name, x in (("s", 0.02), ("ws", 0.01), ("cs", 0.1))}
+    filters = rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
+    for name, w in (("net", filters), ("retrained", -filters)):
+        data: dict[str, Array] = {**scales, "z": np.array(0, np.int8), "w": w}
+        inputs: list[Port] = [("x", [1, 3, "h", "w"])]
+        (tmp_path / f"{name}.onnx").write_bytes(model(nodes, inputs, ["y"], data))
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data" / "x.npy", rng.standard_normal((1, 12, 12, 3)).astype(np.float32))
+    monkeypatch.chdir(tmp_path)
+
+
+SHAPE = ("--input", "x=1x3x12x12")
+
+
+def test_the_source_of_a_twin_has_the_shapes_of_the_compiled_model(
+    fitzroy: Run, open_models: None, tmp_path: Path
+) -> None:
+    assert fitzroy("compile", "net.onnx", *SHAPE, "-q").code == 0
+    run = ("run", "net_edgetpu.tflite", "--input", "data/x.npy", "--device")
+    refused = fitzroy(*run, "twin:net.onnx")
+    assert refused.code == 4
+    assert "--input x=1x3x?x?" in refused.err
+    ran = fitzroy(*run, "twin:net.onnx", *SHAPE, "--prove", "1")
+    assert ran.code == 0, ran.err
+    evaluate = ("evaluate", "net_edgetpu.tflite", "--data", "data", "--against")
+    same = fitzroy(*evaluate, "net_edgetpu.tflite", "--device", "twin:net.onnx", *SHAPE, "--json")
+    assert same.code == 0, same.err
+    assert same.json["metrics"][0]["value"] == 1
+    # Nothing takes what is said of inputs.
+    refused = fitzroy(*run, "sim:direct", *SHAPE)
+    assert refused.code == 2
+    assert "--device twin:MODEL" in refused.err
+    refused = fitzroy(*evaluate, "net_edgetpu.tflite", "--device", "sim:direct", *SHAPE)
+    assert refused.code == 2
+    assert "none is read" in refused.err
+
+
+def test_weights_are_patched_from_a_source_with_open_shapes(
+    fitzroy: Run, open_models: None
+) -> None:
+    assert fitzroy("compile", "net.onnx", *SHAPE, "-q").code == 0
+    patch = ("patch-weights", "net_edgetpu.tflite", "retrained.onnx", "-o", "patched.tflite")
+    refused = fitzroy(*patch)
+    assert refused.code == 4
+    assert "--input x=1x3x?x?" in refused.err
+    assert fitzroy(*patch, *SHAPE).code == 0
+    assert fitzroy("compile", "retrained.onnx", *SHAPE, "-o", "new.tflite", "-q").code == 0
+    results = [
+        fitzroy("run", name, "-i", "data/x.npy", "--device", "sim:direct", "--json").json["outputs"]
+        for name in ("patched.tflite", "new.tflite")
+    ]
+    assert results[0] == results[1]
+
+
+def test_pictures_for_open_shapes(fitzroy: Run, open_models: None, images: list[Path]) -> None:
+    refused = fitzroy("run", "net.onnx", "--input", images[0])
+    assert "--input x=1x3x?x?" in refused.err
+    ran = fitzroy("run", "net.onnx", "--input", images[0], *SHAPE, "--json")
+    assert ran.json["outputs"][0]["shape"] == [1, 4, 10, 10]
+    # What is there is a file, whatever it is called.
+    (Path("1x3x12x12")).write_bytes(bytes(4 * 3 * 12 * 12))
+    ran = fitzroy("run", "net.onnx", *SHAPE)
+    assert "--input x=1x3x?x?" in ran.err
+    told = fitzroy("opt", "net.onnx", *SHAPE)
+    assert "[1,12,12,3]" in told.out
+
+
+def test_models_are_compared_at_a_shape(fitzroy: Run, open_models: None) -> None:
+    np.save("data/x.npy", np.load("data/x.npy").transpose(0, 3, 1, 2))
+    evaluate = ("evaluate", "net.onnx", "--data", "data", "--against", "net.onnx")
+    assert "--input x=1x3x?x?" in fitzroy(*evaluate).err
+    assert fitzroy(*evaluate, *SHAPE, "--json").json["metrics"][0]["value"] == 1
+
+
+def test_an_evaluation_at_another_shape_is_another_one(tmp_path: Path, open_models: None) -> None:
+    def key(side: int) -> str:
+        how = Reading(shapes={"x": (1, 3, side, side)})
+        task = Task(Subject("net.onnx", how=how), "data", ("top1",))
+        return task.key(open_data("data"))
+
+    assert key(12) == key(12) != key(16)

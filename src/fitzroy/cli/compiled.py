@@ -15,6 +15,7 @@ from fitzroy.cli.help import (
     RecordFile,
 )
 from fitzroy.cli.timing import Clock
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.devices import Device, DeviceOptions
@@ -125,13 +126,16 @@ class DeviceChoice:
             return not all(map(is_accelerator, device_names(self.several)))
         return not is_accelerator(self.name or "auto")
 
-    def open(self) -> Device:
+    def open(self, how: Reading = PLAINLY) -> Device:
         """The device.
 
+        Args:
+            how: how the source of a twin is read.
+
         Raises:
-            UsageError: there is no such name or clock, or it cannot be recorded.
+            UsageError: there is no such name or clock, it cannot be recorded, or no source is read.
             DeviceError: there is no such device, or more than one.
         """
         from fitzroy.execution.devices import open_device
 
-        return open_device(self.name or "auto", self.options(), prove=self.prove or 0)
+        return open_device(self.name or "auto", self.options(), prove=self.prove or 0, how=how)

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from fitzroy.base.errors import MismatchError, UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.progress import Progress
 from fitzroy.cli.compiled import DeviceChoice
 from fitzroy.cli.help import Mean, Printed, Std, Verb
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Column, Terminal, count, duration, error_document
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 
 if TYPE_CHECKING:
     from fitzroy.evaluation import Evaluation
@@ -184,6 +187,7 @@ def evaluate_model(
     ],
     chosen: DataChoice,
     measured: Measured,
+    importing: Importing,
     workers: Workers,
     device: DeviceChoice,
     printed: Printed,
@@ -192,7 +196,8 @@ def evaluate_model(
 
     Compiled models run on --device: an accelerator, the simulated chip, or its twin, which computes
     the same results some hundred times faster. Other models run by their reference semantics, or on
-    LiteRT with --device litert. Pictures become inputs as in fitzroy run.
+    LiteRT with --device litert. Pictures become inputs as in fitzroy run. --input is for all ONNX
+    models that are named: MODEL, that of --against, and the source of a twin.
 
     The result is the same for one process, several with --jobs, or a cluster with --scheduler; if a
     worker dies, others take over its examples. Ctrl-C saves finished examples to a file, and
@@ -201,7 +206,7 @@ def evaluate_model(
     from fitzroy.evaluation.evaluate import evaluate_model as evaluate
 
     terminal = printed.terminal
-    task = _task(model, chosen, measured, device)
+    task = _task(model, chosen, measured, device, importing.how)
     floors = _floors(measured.least or (), task)
     with terminal.working("evaluating") as say:
 
@@ -220,11 +225,13 @@ def evaluate_model(
     _tell(terminal, found, floors)
 
 
-def _task(model: str, chosen: DataChoice, measured: Measured, device: DeviceChoice) -> Task:
+def _task(
+    model: str, chosen: DataChoice, measured: Measured, device: DeviceChoice, how: Reading
+) -> Task:
     """What is to be evaluated.
 
     Raises:
-        UsageError: options contradict.
+        UsageError: options contradict, or something is said of how, and no model is read.
     """
     from fitzroy.evaluation.task import LITERT, Subject, Task
     from fitzroy.execution.arrays import Normalization
@@ -233,10 +240,16 @@ def _task(model: str, chosen: DataChoice, measured: Measured, device: DeviceChoi
     if measured.against is not None:
         prefix, _, rest = measured.against.partition(":")
         named = prefix == LITERT and rest
-        against = Subject(rest, LITERT) if named else Subject(measured.against)
+        against = Subject(rest, LITERT) if named else Subject(measured.against, how=how)
     default = ["top1"] if against is None else ["agreement"]
+    subject = Subject(model, device.name, device.options(), device.prove or 0, how)
+    if how != PLAINLY and not any(_reads(item) for item in (subject, against) if item):
+        raise UsageError(
+            "--input and --keep-layout are for ONNX models, and none is read",
+            hint="of a TFLite model, fix shapes first: fitzroy convert MODEL --input NAME=AxBxC",
+        )
     return Task(
-        Subject(model, device.name, device.options(), device.prove or 0),
+        subject,
         chosen.data,
         tuple(dict.fromkeys(measured.metric or default)),
         against,
@@ -245,6 +258,13 @@ def _task(model: str, chosen: DataChoice, measured: Measured, device: DeviceChoi
         chosen.limit,
         Normalization.parse(chosen.mean, chosen.std),
     )
+
+
+def _reads(subject: Subject) -> bool:
+    """Whether a model is read as `Subject.how` says."""
+    from fitzroy.formats.detect import FileKind, detect
+
+    return subject.on_twin or detect(read_file(subject.path), subject.path) is FileKind.ONNX
 
 
 def _floors(texts: Sequence[str], task: Task) -> dict[str, float]:

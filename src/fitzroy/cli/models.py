@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -69,24 +70,51 @@ class Importing:
         Raises:
             UsageError: a text is no shape and no value.
         """
-        shapes: dict[str, tuple[int, ...]] = {}
-        values: dict[str, Given] = {}
-        for text in self.input or ():
-            name, _, said = text.rpartition("=")
-            shape, value = _shape(said), given_value(said)
-            if not name or (shape is None and value is None):
-                raise UsageError(
-                    f"--input {text}",
-                    reason="it is no shape and no value of an input",
-                    hint="write NAME=AxBxC, as in --input images=1x3x320x320, or a number, as in "
-                    "sr=16000",
-                )
-            # One whole number alone is both; the input's dimensions say which is meant.
-            if shape is not None:
-                shapes[name] = shape
-            if value is not None:
-                values[name] = value
-        return Reading(shapes=shapes, values=values, keep_layout=self.keep_layout)
+        return replace(reading_of(self.input or ()), keep_layout=self.keep_layout)
+
+
+def reading_of(texts: Sequence[str]) -> Reading:
+    """What to read of a model of whose inputs something is said.
+
+    Args:
+        texts: shapes as ``NAME=AxBxC`` and values as ``NAME=VALUE``.
+
+    Raises:
+        UsageError: a text is no shape and no value.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    values: dict[str, Given] = {}
+    for text in texts:
+        name, _, said = text.rpartition("=")
+        shape, value = _shape(said), _given_value(said)
+        if not name or (shape is None and value is None):
+            raise UsageError(
+                f"--input {text}",
+                reason="it is no shape and no value of an input",
+                hint="write NAME=AxBxC, as in --input images=1x3x320x320, or a number, as in "
+                "sr=16000",
+            )
+        # One whole number alone is both; the input's dimensions say which is meant.
+        if shape is not None:
+            shapes[name] = shape
+        if value is not None:
+            values[name] = value
+    return Reading(shapes=shapes, values=values)
+
+
+def split_inputs(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What `reading_of` takes of the texts of an option that takes files, too, and the files.
+
+    What names a file or a folder is one.
+    """
+    said: list[str] = []
+    files: list[str] = []
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        known = bool(name) and (_shape(value) is not None or _given_value(value) is not None)
+        there = os.path.exists(text) or os.path.exists(value)
+        (said if known and not there else files).append(text)
+    return said, files
 
 
 def _shape(text: str) -> tuple[int, ...] | None:
@@ -95,7 +123,7 @@ def _shape(text: str) -> tuple[int, ...] | None:
     return () if text == "scalar" else tuple(map(int, text.split("x")))
 
 
-def given_value(text: str) -> Given | None:
+def _given_value(text: str) -> Given | None:
     """A number, or lists of numbers, as JSON writes them; None if the text is none."""
     try:
         value = json.loads(text)

@@ -10,6 +10,7 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Outputs, Passes, Printed, Verb, pass_names
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Column, Terminal, seconds
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def opt(
         ),
     ] = None,
     *,
+    importing: Importing,
     printed: Printed,
 ) -> None:
     """Run passes on a model and print the graph as text.
@@ -74,7 +76,7 @@ def opt(
     if output is not None:
         check_output(output, [model])
     steps = named_passes(pass_names(passes))
-    graph = fitzroy.load(model)
+    graph = fitzroy.load(model, importing.how)
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
     stages: list[Stage] = []

@@ -9,6 +9,7 @@ import typer
 
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Column, Terminal
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def patch_weights(
             show_default=False,
         ),
     ] = None,
+    *,
+    importing: Importing,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +62,7 @@ def patch_weights(
 
     terminal = Terminal(json=json, quiet=quiet)
     check_output(output, [compiled, retrained, *([original] if original else [])])
-    data, report = fitzroy.patch_weights(compiled, retrained, original=original)
+    data, report = fitzroy.patch_weights(compiled, retrained, original=original, how=importing.how)
     write_file(output, data)
     if json:
         terminal.document(

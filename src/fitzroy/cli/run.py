@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import typer
@@ -24,7 +24,7 @@ from fitzroy.cli.compiled import DeviceChoice
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
 from fitzroy.cli.judged import Judged, Judgement
-from fitzroy.cli.models import given_value
+from fitzroy.cli.models import reading_of, split_inputs
 from fitzroy.cli.outputs import (
     describe_output,
     judge_labels,
@@ -44,11 +44,8 @@ from fitzroy.cli.terminal import Terminal
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
-from fitzroy.formats.detect import FileKind, detect
+from fitzroy.formats.detect import detect
 from fitzroy.formats.npy import read_npy
-
-if TYPE_CHECKING:
-    from fitzroy.compiler.frontends.frontend import Given as GivenValue
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,8 @@ def run(
     Images are resized to the input, grey or RGB. 8-bit inputs get the pixel plus the smallest value
     of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std are
     given. Arrays for ONNX models have the model's own order of dimensions, and determine its open
-    dimensions.
+    dimensions. Pictures do not: --input also takes shapes and values of inputs, as in [b]fitzroy
+    compile[/b].
 
     Several files for an input, or a folder, are several inferences, each starting with zero state.
     --max-us applies to the median of their times.
@@ -199,13 +197,9 @@ def run(
         raise UsageError("--raw-output needs --output")
     judged.check()
     names = written.names
-    specs: Sequence[str] = given.inputs or []
+    said, specs = split_inputs(given.inputs or [])
+    options = replace(options, how=reading_of(said), arrays=_shapes(specs))
     with ExitStack() as stack:
-        if kind is FileKind.ONNX:
-            fixed, specs = _fixed(specs)
-            options = replace(options, shapes=_shapes(specs), values=fixed)
-        elif kind is FileKind.TFLITE:
-            options = replace(options, shapes=_fitting(_shapes(specs), data, file))
         runner = runner_of(data, file, kind, options, stack)
         job = _Job(runner, given.rule, how.real, file)
         chosen = samples(job.ports, specs, file)
@@ -396,24 +390,8 @@ def _picture(specs: Sequence[str], output: Path) -> str:
     raise UsageError("--draw needs a picture as input", where=os.fspath(output))
 
 
-def _fixed(specs: Sequence[str]) -> tuple[dict[str, GivenValue], list[str]]:
-    """Inputs that are given as numbers, as in sr=16000, and what else is given."""
-    found, rest = {}, []
-    for spec in specs:
-        name, _, said = spec.partition("=")
-        value = given_value(said)
-        if name and value is not None and not os.path.exists(spec):
-            found[name] = value
-        else:
-            rest.append(spec)
-    return found, rest
-
-
 def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Shapes of arrays that are given, by the name or the number of the input.
-
-    Models may leave extents open.
-    """
+    """Shapes of arrays that are given, by the name or the number of the input."""
     found = {}
     for number, spec in enumerate(specs):
         name, equals, path = spec.partition("=")
@@ -422,16 +400,6 @@ def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
         if path.endswith(".npy") and os.path.isfile(path):
             found[name] = read_npy(read_file(path), path).shape
     return found
-
-
-def _fitting(
-    shapes: Mapping[str, tuple[int, ...]], data: bytes, path: str
-) -> dict[str, tuple[int, ...]]:
-    """Those shapes of arrays that inputs of a TFLite model can have."""
-    from fitzroy.compiler.frontends.tflite.shapes import fitting_shapes
-    from fitzroy.formats import tflite
-
-    return fitting_shapes(tflite.read_model(data, path), shapes) if shapes else {}
 
 
 # --- real numbers for quantized ones ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,12 @@ from fitzroy.base.installing import install_extra
 from fitzroy.base.options import given as names_given
 from fitzroy.base.types import Array
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 from fitzroy.execution.inputs import Port
 from fitzroy.formats.detect import FileKind
 
 if TYPE_CHECKING:
-    from fitzroy.compiler.frontends.frontend import Given as GivenValue
     from fitzroy.compiler.ir import Graph
     from fitzroy.driver.runtime import Runtime
 
@@ -84,9 +84,9 @@ class Options:
         threads: threads of the runtime.
         method: method of a program, or function of a module.
         device: what the user said of devices.
-        shapes: shapes of inputs that a model leaves open.
         heads: what a detector is to give.
-        values: values that inputs of an ONNX model are fixed to.
+        how: what is said of a model's inputs; of a compiled one, of those of the source.
+        arrays: shapes of arrays that are given, by the name or the number of the input.
     """
 
     runtime: RuntimeChoice
@@ -94,15 +94,16 @@ class Options:
     threads: int | None
     method: str | None
     device: DeviceChoice
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     heads: HeadOptions = PLAIN_OUTPUTS
-    values: Mapping[str, GivenValue] = field(default_factory=dict)
+    how: Reading = PLAINLY
+    arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def runner_of(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
     """What runs a file."""
     if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         refuse("a program", {"--detections": options.heads.detections or None}, file)
+        refuse("a program", _said(options), file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
     if compiled:
         chosen = {f"--{name}": True for name in names_given(options.heads)}
@@ -114,7 +115,7 @@ def runner_of(data: bytes, file: str, kind: FileKind, options: Options, stack: E
         refuse("a model that LiteRT runs", {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
-        return _model_runner(file, kind, options, stack)
+        return _model_runner(data, file, kind, options, stack)
     if kind is FileKind.MODULE:
         return _module_runner(file, options, stack)
     return _program_runner(data, file, kind, options, stack)
@@ -134,10 +135,17 @@ def refuse(what: str, given: Mapping[str, object], path: str, *, hint: str = "")
             raise UsageError(f"{name} has no meaning for {what}", where=path, hint=hint)
 
 
-def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
+def _said(options: Options) -> dict[str, object]:
+    """What is said of inputs, as an option that `refuse` takes."""
+    names = [*options.how.shapes, *options.how.values]
+    return {f"a shape or a value of input {name!r}": name for name in names[:1]}
+
+
+def _model_runner(
+    data: bytes, path: str, kind: FileKind, options: Options, stack: ExitStack
+) -> Runner:
     """A model by its reference semantics; LiteRT computes operators that have none."""
     import fitzroy
-    from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.ops.opaque import opaque_nodes
     from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.hw_models.numerics import Arithmetic
@@ -151,9 +159,10 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    how = Reading(
-        shapes=options.shapes,
-        values=options.values,
+    arrays = options.arrays if kind is FileKind.ONNX else _fitting(options.arrays, data, path)
+    how = replace(
+        options.how,
+        shapes={**arrays, **options.how.shapes},
         keep_layout=True,
         before_choice=options.heads.detections,
     )
@@ -173,6 +182,16 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
         evaluate,
         graph=graph,
     )
+
+
+def _fitting(
+    arrays: Mapping[str, tuple[int, ...]], data: bytes, path: str
+) -> Mapping[str, tuple[int, ...]]:
+    """Those shapes of arrays that inputs of a TFLite model can have."""
+    from fitzroy.compiler.frontends.tflite.shapes import fitting_shapes
+    from fitzroy.formats import tflite
+
+    return fitting_shapes(tflite.read_model(data, path), arrays) if arrays else {}
 
 
 def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
@@ -195,7 +214,7 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     how, device, simulated = _LITERT, None, False
     if compiled:
-        device = stack.enter_context(options.device.open())
+        device = stack.enter_context(options.device.open(options.how))
         how, simulated = device.description, options.device.simulated
     else:
         options.device.refuse(path)

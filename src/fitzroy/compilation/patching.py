@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.compilation.remaking import remade
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.partition.preparation import preparing_for
 from fitzroy.compiler.targets.edgetpu.patching.apply import (
     ModelReport,
     patch_model,
     with_packages,
 )
+from fitzroy.compiler.targets.edgetpu.patching.changes import RECOMPILE
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import CompilationRecord, attached, read_record
 
@@ -23,6 +26,7 @@ def patch_weights(
     retrained: str | os.PathLike[str],
     *,
     original: str | os.PathLike[str] | None = None,
+    how: Reading = PLAINLY,
 ) -> tuple[bytes, ModelReport]:
     """A compiled Edge TPU model with the weights of its source after training.
 
@@ -35,6 +39,7 @@ def patch_weights(
         retrained: its source with other weights, and activations quantized as before.
         original: the source that it was compiled from. A model with a record needs none. Without
             both, what is left to choose is refused.
+        how: how the sources are read, as it was said for compiling.
 
     Returns:
         The bytes of the model, and what was changed.
@@ -42,7 +47,7 @@ def patch_weights(
     Raises:
         LinkError: the sources do not belong to the model, or leave a choice.
         UnsupportedError: the retrained source needs another program; one diagnostic per operator.
-        UsageError: a file cannot be read.
+        UsageError: a file cannot be read; or something is said of how, and the model has no record.
         FormatError: a malformed file.
     """
     path = os.fspath(compiled)
@@ -50,10 +55,18 @@ def patch_weights(
     model = tflite.read_model(data, path)
     record = read_record(model, path)
     if record is not None and record.packages:
-        new = _compiled_from(Source.read(retrained), model)
-        old = None if original is None else _compiled_from(Source.read(original), model)
+        new = _compiled_from(Source.read(retrained, how), model)
+        old = None if original is None else _compiled_from(Source.read(original, how), model)
         model, report = _made_again(model, record, new, old, path)
     else:
+        if how != PLAINLY:
+            raise UsageError(
+                "inputs of the source have fixed shapes, and are no constants",
+                reason="the model has no record of its compilation, so its source is a TFLite "
+                "model whose operators are those of the file",
+                where=path,
+                hint=RECOMPILE,
+            )
         model, report = _searched(model, path, os.fspath(retrained), original)
     return tflite.write_model(model) if report.changed else data, report
 

@@ -6,21 +6,21 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
-from fitzroy.compiler.frontends.frontend import Reading
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.reference import evaluate
 from fitzroy.driver.runtime.devices import DeviceOptions
 from fitzroy.evaluation.data import Data, Example, class_number, open_data
 from fitzroy.evaluation.metrics import METRICS, Metric, Outcome, Record
 from fitzroy.execution import arrays
-from fitzroy.execution.devices import open_device
+from fitzroy.execution.devices import TWIN, open_device
 from fitzroy.execution.inputs import Port
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.objects import objects_of
@@ -43,12 +43,20 @@ class Subject:
             model that is not compiled.
         options: how to use the device.
         prove: how many inferences to repeat on the simulated chip.
+        how: how an ONNX model is read, whose images keep the model's own order; of a compiled
+            model, how the source of its twin is read. TFLite models have nothing to say there.
     """
 
     path: str
     device: str | None = None
     options: DeviceOptions | None = None
     prove: int = 0
+    how: Reading = field(default=PLAINLY, hash=False)
+
+    @property
+    def on_twin(self) -> bool:
+        """Whether a device reads the source of the model."""
+        return (self.device or "").startswith(f"{TWIN}:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,8 @@ class Task:
         digest = hashlib.sha256(data.fingerprint.encode())
         for subject in filter(None, (self.model, self.against)):
             digest.update(hashlib.sha256(read_file(subject.path)).digest())
+            if subject.how != PLAINLY:
+                digest.update(repr(subject.how).encode())
         labels = read_file(self.labels) if self.labels else b""
         digest.update(repr((self.metrics, self.rule, labels)).encode())
         return digest.hexdigest()
@@ -135,7 +145,7 @@ class Opened(Closing):
         data = read_file(subject.path)
         if data[4:8] != tflite.IDENTIFIER:
             _refuse_device(subject)
-            self.graph = load(subject.path, Reading(keep_layout=True))
+            self.graph = load(subject.path, replace(subject.how, keep_layout=True))
             self.description = "numpy"
         else:
             compiled = bool(custom_op.extract(tflite.read_model(data, subject.path), subject.path))
@@ -152,7 +162,12 @@ class Opened(Closing):
                 )
             host, description = Host.LITERT, "LiteRT"
         elif compiled:
-            chosen = open_device(subject.device or "auto", subject.options, prove=subject.prove)
+            chosen = open_device(
+                subject.device or "auto",
+                subject.options,
+                prove=subject.prove,
+                how=subject.how if subject.on_twin else PLAINLY,
+            )
             device = self._stack.enter_context(chosen)
             description = device.description
         else:

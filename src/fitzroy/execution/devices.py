@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from fitzroy.base.errors import UsageError
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.driver.runtime import devices
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.driver.runtime.proof import ProvenDevice
@@ -20,7 +21,11 @@ ENVIRONMENT = "FITZROY_DEVICE"
 
 
 def open_device(
-    spec: str = "auto", options: DeviceOptions | None = None, *, prove: int = 0
+    spec: str = "auto",
+    options: DeviceOptions | None = None,
+    *,
+    prove: int = 0,
+    how: Reading = PLAINLY,
 ) -> Device:
     """A device by its name; the first request opens it.
 
@@ -28,6 +33,7 @@ def open_device(
         spec: see the table above.
         options: how to use it.
         prove: how many inferences to repeat on the simulated chip, which has to agree.
+        how: how the model of a twin is read.
 
     Raises:
         UsageError: no such name, or options that it does not take.
@@ -36,10 +42,16 @@ def open_device(
         UnsupportedError: it has operators without counterpart.
     """
     if prove:
-        return ProvenDevice(open_device(spec, options), devices.DirectSimulator(), prove)
+        return ProvenDevice(open_device(spec, options, how=how), devices.DirectSimulator(), prove)
     check_name(spec)
     kind, _, rest = spec.partition(":")
     if kind != TWIN:
+        if how != PLAINLY:
+            raise UsageError(
+                "inputs of a compiled model have fixed shapes, and are no constants",
+                reason=f"shapes and values are for the source of a twin, and the device is {spec}",
+                hint="name the source: --device twin:MODEL",
+            )
         return devices.open_device(spec, options)
     if not rest:
         raise UsageError(
@@ -48,7 +60,7 @@ def open_device(
         )
     if options is not None and options.record is not None:
         raise UsageError("a twin has no USB to record", hint="use the device sim, or usb")
-    return twin(rest)
+    return twin(rest, how=how)
 
 
 def check_name(spec: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from fitzroy.base.cores import cores, products_on
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
@@ -97,12 +98,13 @@ class TwinDevice(LocalDevice):
         return known[1]
 
 
-def twin(model: Model, *, threads: int | None = None) -> TwinDevice:
+def twin(model: Model, *, threads: int | None = None, how: Reading = PLAINLY) -> TwinDevice:
     """The twin of the chip, to run what was compiled from a model.
 
     Args:
         model: the model that was compiled, quantized to 8 bits: a path or a graph.
         threads: as for `TwinDevice`.
+        how: how a file is read, as for compiling it.
 
     Raises:
         UsageError: the file cannot be read.
@@ -111,7 +113,7 @@ def twin(model: Model, *, threads: int | None = None) -> TwinDevice:
     """
     if isinstance(model, Graph):
         return TwinDevice(model, threads=threads)
-    return TwinDevice(load(model), os.fspath(model), threads=threads)
+    return TwinDevice(load(model, how), os.fspath(model), threads=threads)
 
 
 def _pieces(
