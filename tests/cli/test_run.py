@@ -294,6 +294,10 @@ def test_objects_of_a_detector(fitzroy: Run, tmp_path: Path) -> None:
     assert head.split() == ["class", "score", "top", "left", "bottom", "right", "label"]
     assert first.split() == ["0", "0.750", "0.250", "0.375", "0.750", "0.625", "cat"]
     assert second.split()[-1] == "dog"
+    best = fitzroy(*arguments, "--top", 1)
+    assert best.out.splitlines()[-2:] == result.out.splitlines()[-3:-1]
+    (only,) = fitzroy(*arguments, "--top", 1, "--json").json["objects"]
+    assert only["label"] == "cat"
     np.save("scores.npy", np.zeros((1, 3, 2), np.float32))
     assert fitzroy(*arguments).out.splitlines()[-1] == "no objects"
 
@@ -333,6 +337,10 @@ def test_objects_are_listed_and_drawn(
         larger = before.resize(after.size, Image.Resampling.NEAREST)
         changed = (np.asarray(larger) != np.asarray(after)).any(axis=2)
     assert changed.any()
+    best = ("run", path, "-i", photo, "--detections", "--top", 1, "--draw", "best.png", "--json")
+    assert fitzroy(*best).json["objects"] == objects[:1]
+    with Image.open("best.png") as fewer, Image.open("found.png") as all:
+        assert (len(objects) == 1) == (fewer.tobytes() == all.tobytes())
 
 
 def test_drawing_that_cannot_be_done(fitzroy: Run, tmp_path: Path, photo: Path) -> None:

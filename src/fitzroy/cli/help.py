@@ -249,9 +249,19 @@ Labels = Annotated[
     ),
 ]
 Top = Annotated[
-    int,
-    typer.Option("--top", metavar="K", min=1, help="Show the K best.", rich_help_panel="Outputs"),
+    int | None,
+    typer.Option(
+        "--top",
+        metavar="K",
+        min=1,
+        help="Show the K best classes, or objects of a detector, also with --json and --draw. "
+        "[dim]default: 5 classes, and all objects[/dim]",
+        show_default=False,
+        rich_help_panel="Outputs",
+    ),
 ]
+_CLASSES = 5
+"""Classes that are shown if nothing is said of that."""
 
 
 @dataclass(frozen=True)
@@ -261,12 +271,17 @@ class Written(Printed):
     Attributes:
         output: file for the outputs.
         labels: names of classes.
-        top: how many of the best to show.
+        top: how many of the best to show; None for the usual.
     """
 
     output: OutputFile = None
     labels: Labels = None
-    top: Top = 5
+    top: Top = None
+
+    @property
+    def classes(self) -> int:
+        """How many of the best classes are shown."""
+        return self.top or _CLASSES
 
     @property
     def names(self) -> dict[int, str] | None:

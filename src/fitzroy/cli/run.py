@@ -301,7 +301,7 @@ class _Job:
             "inputs": list(sample.files),
             "seconds": elapsed,
             "parts": runner.parts(),
-            "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
+            "outputs": [describe_output(port, x, written.classes, names) for port, x in pairs],
         }
         document["written"] = self._draw(sample, results, document, written)
         return pairs, document
@@ -315,11 +315,12 @@ class _Job:
     ) -> list[str]:
         """Say what a detector found, and draw it; the files of the picture."""
         from fitzroy.cli.objects import drawn
-        from fitzroy.execution.objects import objects_of
+        from fitzroy.execution.objects import best_objects, objects_of
 
         graph, names = self.runner.graph, written.names
         objects = None if graph is None else objects_of(graph, results)
         if objects is not None:
+            objects = best_objects(objects, written.top)
             document["objects"] = [item.document(names) for item in objects]
             for report in document["outputs"]:
                 # Not a ranking of classes.

@@ -166,7 +166,7 @@ def _once(
             terminal.warn(f"the program ended without coming to {stops.stop_at}")
         result = program.finished(debugger.outputs)
         inference = job.timed(terminal, result)
-        document |= {"stopped": None, **_results(program, result, written.top, names)}
+        document |= {"stopped": None, **_results(program, result, written.classes, names)}
         files += _output_files(result, written.output, written.raw_output)
         deviations = judged.deviations(sample.name, [*result.outputs.items()])
     if inference is not None:
@@ -209,7 +209,7 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
                 "inputs": list(sample.files),
                 "instructions": result.device.instructions,
                 "seconds": elapsed,
-                **_results(program, result, written.top, names),
+                **_results(program, result, written.classes, names),
             }
         )
         if written.output is not None:

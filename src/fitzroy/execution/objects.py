@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,18 @@ def objects_of(graph: Graph, results: Sequence[Array]) -> list[Found] | None:
         return _post_processed(node.attributes, arrays)
     assert isinstance(node.attributes, DetectionsAttributes)
     return _listed(node.attributes, arrays)
+
+
+def best_objects(objects: Sequence[Found], most: int | None) -> list[Found]:
+    """The objects with the best scores, of equal ones the first.
+
+    Args:
+        objects: the objects.
+        most: how many; None for all, in their order.
+    """
+    if most is None:
+        return list(objects)
+    return heapq.nlargest(most, objects, key=lambda item: item.score)
 
 
 def listing(graph: Graph) -> Node | None:
