@@ -500,5 +500,16 @@ def test_a_detector_whose_outputs_the_host_arranges_is_said_to_be_one(
     listed = fitzroy("compile", "m.tflite", *options, "--detections")
     assert listed.code == 0
     assert "with --detections" not in listed.out
+    form = ("--detections", "--form", "ssd")
+    pose = detectors.numbers_first(keypoints=True)
+    (tmp_path / "pose.tflite").write_bytes(tflite.write_model(export_model(pose)))
+    chosen = fitzroy("compile", "pose.tflite", *options, *form)
+    assert chosen.code == 0
+    assert "with --detections" not in chosen.out
+    assert "no place for keypoints, which are left out" in chosen.err
+    # The remark is kept by models that are not quantized in the same go, too.
+    assert fitzroy("quantize", "pose.tflite", "--calibrate", "x.npy", "--effort", "fast").code == 0
+    chosen = fitzroy("compile", "pose_quant.tflite", *form)
+    assert "no place for keypoints, which are left out" in chosen.err
     (tmp_path / "n.txt").write_text(_CHANNELS_FIRST)
     assert "--detections" not in fitzroy("compile", "n.txt", "--target", "edgetpu").out

@@ -19,6 +19,7 @@ from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.opaque import OpaqueAttributes
 from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.passes.base import run_passes
@@ -383,13 +384,57 @@ def test_form_before_decoding() -> None:
         listed(detectors.anchored(), HeadForm.YOLO)
 
 
-@pytest.mark.parametrize("form", [HeadForm.SSD, HeadForm.YOLO])
-def test_forms_of_boxes_only(form: HeadForm) -> None:
-    """A form without keypoints and masks refuses models that give them, and leaves none out."""
-    with pytest.raises(UnsupportedError, match=f"the form {form} has no place for keypoints"):
-        listed(detectors.pose(), form)
-    with pytest.raises(UnsupportedError, match=f"the form {form} has no place for masks"):
-        listed(detectors.masks(), form)
+@pytest.mark.parametrize("more", ["keypoints", "masks"])
+def test_a_form_of_boxes_only(more: str) -> None:
+    """Boxes are those of the list, and a remark says what is left out."""
+    graph = detectors.masks() if more == "masks" else detectors.numbers_first(keypoints=True)
+    rows, *others = fitzroy.evaluate(listed(graph.copy()), {"image": image()}).values()
+    assert others
+    result = listed(graph, HeadForm.SSD)
+    (remark,) = result.remarks
+    assert f"the form ssd has no place for {more}" in remark.what
+    boxes, classes, scores, _ = (
+        array[0] for array in fitzroy.evaluate(result, {"image": image()}).values()
+    )
+    found = np.column_stack([boxes[:, [1, 0, 3, 2]] * detectors.SIDE, scores, classes])
+    # Random distances may be less than zero.
+    real = rows[(rows[:, 4] > 0) & (rows[:, :2] < rows[:, 2:4]).all(axis=1)]
+    assert len(real) > 2
+    assert all(np.isclose(found, row, atol=1e-2).all(axis=1).any() for row in real)
+
+
+def test_distributions_beside_keypoints_before_decoding() -> None:
+    graph = detectors.numbers_first(keypoints=True)
+    result = listed(graph, HeadForm.YOLO)
+    assert [result.type(name).shape[2] for name in result.outputs] == [64, 1]
+    (remark,) = result.remarks
+    assert "keypoints, which are left out" in remark.what
+
+
+def test_scores_that_are_no_logits_have_no_form_before_decoding() -> None:
+    """One of the classes of a softmax stands for no object, which the form has not."""
+    m = detectors.Maker()
+    boxes = detectors.from_distances(m, detectors.expectation(m, m.rows([64])))
+    logits = m.rows([3])
+    scores = m.emit("softmax", [logits], m.shape(logits), SoftmaxAttributes())
+    with pytest.raises(UnsupportedError, match="its scores are no logits"):
+        listed(m.done(boxes, scores), HeadForm.YOLO)
+
+
+def test_queries_are_listed_once_in_the_form_of_post_processing() -> None:
+    """A box is one object, whatever the scores of its other classes are."""
+    objects, result = (
+        run_passes(detectors.queries(), (ListDetections(True, form, 0.01, most=300),))
+        for form in (HeadForm.OBJECTS, HeadForm.SSD)
+    )
+    rows = fitzroy.evaluate(objects, {"image": image()})["detections"]
+    boxes, classes, scores, number = fitzroy.evaluate(result, {"image": image()}).values()
+    count = int(number[0])
+    assert count == np.count_nonzero(rows[:, 4])
+    np.testing.assert_allclose(scores[0, :count], rows[:count, 4], rtol=1e-5)
+    np.testing.assert_array_equal(classes[0, :count], rows[:count, 5])
+    places = boxes[0, :count][:, [1, 0, 3, 2]] * detectors.SIDE
+    np.testing.assert_allclose(places, rows[:count, :4], atol=1e-3)
 
 
 # --- quantized -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from tests.compiler import detectors
 from tests.compiler.test_heads import found_alike, image, listed, the_node
+from tests.support import need_litert
 
 import fitzroy
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
@@ -31,6 +32,7 @@ from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.formats import tflite
 
 Floats = npt.NDArray[np.float32]
 SIDE = detectors.SIDE
@@ -238,9 +240,37 @@ def test_quantized_peaks_are_near_those_of_float32() -> None:
     assert sum(near) >= 4
 
 
-def test_peaks_have_no_form_of_post_processing() -> None:
-    with pytest.raises(UnsupportedError, match="no place for peaks"):
-        listed(centres(), HeadForm.SSD)
+@pytest.mark.parametrize("first", [False, True])
+def test_peaks_in_the_form_of_post_processing(first: bool) -> None:
+    """Standard operators find the peaks, and each is listed once."""
+    graph = centres(first=first)
+    objects, _ = found_in(listed(graph.copy()), image())
+    result = listed(graph, HeadForm.SSD)
+    _, classes, scores, number = fitzroy.evaluate(result, {"image": image()}).values()
+    count = int(number[0])
+    assert 3 < count == len(objects)
+    np.testing.assert_allclose(scores[0, :count], objects[:, 4], rtol=1e-5)
+    np.testing.assert_array_equal(classes[0, :count], objects[:, 5])
+    # Those of one class are as logits that the quantization tells apart.
+    ends = limits(result, HeadOptions(True, HeadForm.SSD, score_threshold=0.3))
+    assert {round(low, 4) for low, _ in ends.values()} == {round(np.log(0.3 / 0.7) - 1, 4)}
+
+
+def test_litert_finds_the_peaks_of_the_form_of_post_processing() -> None:
+    need_litert()
+    from fitzroy.driver.runtime.litert import LiteRtModel
+
+    options = HeadOptions(True, HeadForm.SSD, score_threshold=0.3)
+    graph = with_detections(centres(), options)
+    data = tflite.write_model(export_model(graph))
+    exact = fitzroy.evaluate(graph, {"image": image()})
+    found = LiteRtModel(data, xnnpack=False).run([image()])
+    count = int(found[3][0])
+    assert count > 3
+    # Rows after the last object have no meaning.
+    for name, array in zip(graph.outputs[:3], found[:3], strict=True):
+        np.testing.assert_allclose(array[:, :count], exact[name][:, :count], atol=1e-4)
+    assert found[3] == exact[graph.outputs[3]]
 
 
 # --- keypoints of one person ---------------------------------------------------------------------

@@ -101,6 +101,17 @@ def test_form_of_post_processing_of_roots() -> None:
     assert classes[0, 0] == rows[0, 5]
 
 
+@pytest.mark.parametrize("root", [False, True])
+def test_logits_of_products_have_limits_in_the_form_of_post_processing(root: bool) -> None:
+    options = {form: HeadOptions(True, form, score_threshold=0.3) for form in HeadForm}
+    objects, ssd = (
+        limits(listed(fcos(root=root), form), options[form])
+        for form in (HeadForm.OBJECTS, HeadForm.SSD)
+    )
+    assert len(ssd) == len(objects)
+    assert set(ssd.values()) == set(objects.values())
+
+
 def test_roots_survive_files() -> None:
     graph = listed(fcos())
     again = import_model(export_model(graph))

@@ -8,13 +8,17 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node
 from fitzroy.compiler.ops.box_coding import BOX, SIZE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
 from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.head import Head
 
@@ -37,9 +41,14 @@ def raw_outputs(graph: Graph, head: Head) -> list[str]:
     This is what recorders take that decode such models themselves.
 
     Raises:
-        UnsupportedError: the model has no such distributions, or more than boxes.
+        UnsupportedError: the model has no such distributions.
     """
-    _demand_boxes_only(graph, head, "yolo")
+    if not head.logits or head.background:
+        raise UnsupportedError(
+            "its scores are no logits of classes, which the form yolo is made of",
+            where=graph.name,
+            hint="use --form ssd",
+        )
     name, passed = head.boxes, set()
     while (node := graph.producer(name)) is not None:
         if node.op not in ("reshape", "transpose", "conv_2d", "softmax"):
@@ -69,16 +78,7 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
         head: the head of its detector.
         chosen: least score, largest overlap, and most objects.
 
-    Raises:
-        UnsupportedError: objects have keypoints or masks, for which this form has no place.
     """
-    _demand_boxes_only(graph, head, "ssd")
-    if head.peaks:
-        raise UnsupportedError(
-            "the form ssd has no place for peaks of images",
-            where=graph.name,
-            hint="use --form objects",
-        )
     maker = _Maker(graph, _real(graph, head))
     names = [graph.fresh(name) for name in _RESULTS]
     score, overlap, most = chosen
@@ -92,7 +92,8 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
         x_scale=1.0,
         h_scale=1.0,
         w_scale=1.0,
-        use_regular_nms=not head.agnostic,
+        # The regular choice lists a box once for each of its classes.
+        use_regular_nms=not (head.agnostic or head.once),
         detections_per_class=most,
     )
     inputs = (maker.encoded(), maker.probabilities(), graph.add_constant("anchors", maker.anchors))
@@ -112,17 +113,15 @@ def _real(graph: Graph, head: Head) -> Head:
     return replace(head, boxes=boxes, scores=scores, objectness=sure)
 
 
-def _demand_boxes_only(graph: Graph, head: Head, form: str) -> None:
-    """Refuse objects with keypoints or masks.
-
-    Raises:
-        UnsupportedError: they have some, for which the form has no place.
-    """
-    if head.points is not None or head.masks is not None:
-        what = "keypoints" if head.points is not None else "masks"
-        raise UnsupportedError(
-            f"the form {form} has no place for {what}", where=graph.name, hint="use --form objects"
-        )
+def remark_on_more(graph: Graph, head: Head, form: str) -> None:
+    """Say of a graph what its head finds beside boxes, for which a form has no place."""
+    found = {"keypoints": head.points, "masks": head.masks}
+    left = " and ".join(name for name, item in found.items() if item is not None)
+    if left:
+        what = f"the form {form} has no place for {left}, which are left out"
+        hint = "--form objects has them"
+        remark = Diagnostic(Severity.WARNING, "detections-form", graph.name, what, hint=hint)
+        graph.remarks.append(remark)
 
 
 class _Maker:
@@ -207,6 +206,8 @@ class _Maker:
         graph, head = self.graph, self.head
         type = graph.type(head.scores)
         name = graph.emit("sigmoid", [head.scores], type) if head.logits else head.scores
+        if head.peaks:
+            name = self._at_peaks(name)
         if head.objectness is None:
             return name
         sure = head.objectness
@@ -214,6 +215,24 @@ class _Maker:
             sure = graph.emit("sigmoid", [sure], graph.type(sure))
         name = graph.emit("mul", [name, sure], type, ActivationAttributes())
         return graph.emit("sqrt", [name], type) if head.root else name
+
+    def _at_peaks(self, scores: str) -> str:
+        """Scores [1,n,c], with zeros where those of the head are no peaks of images."""
+        columns = self.head.peaks
+        rows = self.graph.type(self.head.scores)
+        count, classes = rows.shape[1:]
+        image = rows.with_shape((1, count // columns, columns, classes))
+        around = PoolAttributes((3, 3), (1, 1), PaddingScheme.SAME)
+
+        def emit(op: str, names: list[str], type: TensorType, a: Attributes = NO_ATTRIBUTES) -> str:
+            return self.graph.emit(op, names, type, a, stem=f"{DECODING}{op}")
+
+        cells = emit("reshape", [self.head.scores], image, ReshapeAttributes(image.shape))
+        maxima = emit("max_pool_2d", [cells], image, around)
+        peaks = emit("greater_equal", [cells, maxima], replace(image, dtype=DType.BOOL))
+        mask = emit("cast", [peaks], image)
+        shares = emit("reshape", [mask], rows, ReshapeAttributes(rows.shape))
+        return emit("mul", [scores, shares], rows, ActivationAttributes())
 
 
 def threshold_logit(score: float) -> float:

@@ -28,6 +28,7 @@ from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
 from fitzroy.compiler.passes.heads.forms import (
     post_processed,
     raw_outputs,
+    remark_on_more,
     threshold_logit,
 )
 from fitzroy.compiler.passes.heads.head import Head
@@ -74,14 +75,16 @@ class ListDetections(HeadOptions, Pass):
             graph.outputs = self._kept(graph, node)
             graph.prune()
             return graph
+        head = self._head(graph)
+        if self.form is not HeadForm.OBJECTS:
+            remark_on_more(graph, head, self.form)
         if self.form is HeadForm.YOLO:
-            graph.outputs = raw_outputs(graph, self._head(graph))
+            graph.outputs = raw_outputs(graph, head)
         elif self.form is HeadForm.SSD:
-            head = self._head(graph)
             chosen = self.score_threshold, self._overlap(head), self._most(head)
             graph.outputs = post_processed(graph, head, chosen)
         else:
-            graph.outputs = self.listed(graph)
+            graph.outputs = self._emitted(graph, head)
         graph.prune()
         separate(Columns(graph), graph.outputs)
         graph.prune()
@@ -338,10 +341,30 @@ def _logits(graph: Graph, options: HeadOptions) -> Iterator[tuple[str, float]]:
         if isinstance(a, DetectionsAttributes) and a.logits:
             read = (node.inputs[i] for i in (SCORES, OBJECTNESS) if i < len(node.inputs))
             yield from ((name, a.share_threshold) for name in read if name is not None)
-        if node.op == "sigmoid":
-            after = [reader.op for reader in graph.consumers(node.outputs[0])]
-            if DetectionPostProcess.name in after:
-                yield str(node.inputs[0]), options.score_threshold
+        if node.op == DetectionPostProcess.name:
+            scores, share = str(node.inputs[SCORES]), options.score_threshold
+            root = graph.producer(scores)
+            if root is not None and root.op == "sqrt":
+                scores, share = str(root.inputs[0]), share**2
+            yield from ((name, share) for name in _factors(graph, scores) or ())
+
+
+def _factors(graph: Graph, name: str) -> list[str] | None:
+    """The logits whose shares, and masks, a score is the product of; None if of anything else."""
+    node = graph.producer(name)
+    if node is None:
+        return None
+    first = str(node.inputs[0])
+    if node.op == "sigmoid":
+        return [first]
+    if node.op == "cast" and graph.type(first).dtype is DType.BOOL:
+        return []
+    if node.op in (*MOVERS, "dequantize"):
+        return _factors(graph, first) if len(node.inputs) == 1 else None
+    if node.op != "mul":
+        return None
+    parts = [_factors(graph, str(read)) for read in node.inputs]
+    return None if None in parts else [item for part in parts for item in part or ()]
 
 
 def moved(graph: Graph, name: str) -> Iterator[str]:

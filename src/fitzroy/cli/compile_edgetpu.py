@@ -342,7 +342,8 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
                 operations=request.chip.show_operations,
                 explain=request.chip.explain,
             )
-        for source in sources:
+        # Before a choice of boxes, a model is read only if objects are wanted.
+        for source in () if request.how.before_choice else sources:
             _suggest_objects(terminal, source, documents)
         for result, document in zip(results, documents, strict=True):
             _suggest_calibration(terminal, result, document)

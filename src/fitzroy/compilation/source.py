@@ -91,8 +91,11 @@ class Source:
         """
         if not passes:
             return self
-        model = annotated(export_model(run_passes(self.graph, passes)), self.model)
-        return replace(self, model=model, graph=import_model(model, path=self.path))
+        made = run_passes(self.graph, passes)
+        model = annotated(export_model(made), self.model)
+        again = import_model(model, path=self.path)
+        again.remarks = made.remarks
+        return replace(self, model=model, graph=again)
 
     @property
     def quantized(self) -> bool:
