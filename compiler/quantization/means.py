@@ -1,10 +1,10 @@
 """Means of more elements than the Edge TPU sums at a time, in two steps.
 
 Squeeze and excitation, and normalization over whole images, take the mean of an image of any size,
-and the chip counts the elements that it sums in 14 bits. Means of small blocks come first, each
-rounded to 8 bits: rounding errors cancel out in the mean of many blocks. Where channels are divided
-into groups, as Keras normalizes them, means of channels come first, too: the chip sums the pixels
-of each channel where they are.
+and the chip sums what it gathers on one tile, where a loop counts in 14 bits. Means of small blocks
+come first, each rounded to 8 bits: rounding errors cancel out in the mean of many blocks. Where
+channels are divided into groups, as Keras normalizes them, means of channels come first, too: the
+chip sums the pixels of each channel where they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fitzroy.compiler.ops.windows import Pair
 from fitzroy.compiler.quantization.rules import touches_reals
 
 MOST_ELEMENTS = 1 << 14
-"""Elements of a mean that is taken in one step: as many as the Edge TPU sums at a time."""
+"""Elements of a mean that is taken in one step: as many as a loop of the Edge TPU sums."""
 
 _IMAGE = (1, 2)
 """Axes of rows and columns."""

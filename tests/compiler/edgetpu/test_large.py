@@ -13,6 +13,7 @@ from tests.compiler.edgetpu.test_strips import pool
 from tests.compiler.edgetpu_models import differing_bytes, findings, program, random_model
 from tests.support import corpus
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
@@ -20,6 +21,7 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
@@ -697,6 +699,9 @@ def test_images_of_more_values_than_a_loop_counts_are_reshaped(
         ((64, 64), 512, NARROW_BYTES, 6),
         ((9, 7), 1100, 9000, 4),
         ((17, 23), 70, 6000, 16),
+        # More pixels than a loop has iterations, with sums that are exact all the same.
+        ((160, 160), 20, NARROW_BYTES, 5),
+        ((129, 128), 4, NARROW_BYTES, 1),
     ],
 )
 def test_means_of_large_images_gather_some_channels_at_a_time(
@@ -718,6 +723,22 @@ def test_means_of_large_images_gather_some_channels_at_a_time(
     count, package = differences(graph, nbytes)
     assert count == 0
     assert [str(finding) for finding in findings(package)] == []
+
+
+def test_pools_of_all_pixels_are_means() -> None:
+    graph = chain(I8, (160, 160, 4))
+    pooled = replace(graph.type("x"), shape=(1, 1, 1, 4))
+    graph.outputs = [graph.emit("average_pool_2d", ["x"], pooled, PoolAttributes((160, 160)))]
+    assert kinds(graph)["GlobalAverage"] == 1
+    assert differences(graph)[0] == 0
+
+
+def test_means_of_more_pixels_than_a_tile_gathers_are_refused() -> None:
+    graph = chain(I8, (240, 240, 4))
+    after = replace(graph.type("x"), shape=(1, 1, 1, 4))
+    graph.outputs = [graph.emit("mean", ["x"], after, ReductionAttributes((1, 2), True))]
+    with pytest.raises(UnsupportedError, match="takes 244800 bytes of a tile, which has 196592"):
+        legalized(graph)
 
 
 @pytest.mark.long

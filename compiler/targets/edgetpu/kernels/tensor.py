@@ -19,6 +19,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import QUARTERS
 
 QUARTER = 4
 """Addresses of tensor operations in wide memory count quarters of a row."""
@@ -103,10 +104,13 @@ class Nest:
 
     def accumulators(self) -> Walk:
         """Sums that stay in accumulators, several in two of them in turn; taps are innermost."""
-        steps = math.prod(axis.count for axis in self.axes if axis.name in self.summed)
+        taps = [(a.name, a.count, 0) for a in self.axes if a.name in self.summed]
+        steps = math.prod(count for _, count, _ in taps)
+        if steps <= 1 << QUARTERS.address:
+            taps = [("sum", steps, 0)]
         results = self.results
         turn = results[0].name, QUARTER
-        return Walk(0, (("sum", steps, 0), *[(a.name, a.count, 0) for a in results]), turn)
+        return Walk(0, (*taps, *[(a.name, a.count, 0) for a in results]), turn)
 
     def fields(self, conditions: Iterable[Condition], block: str = WHOLE) -> dict[str, Any]:
         """Loops, reductions, blocks and conditions.

@@ -22,8 +22,11 @@ from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.pools import MOST_SUMMED, average_pool
+from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
     LANES,
+    ROWS,
     TILES,
     WORD,
     Image,
@@ -478,7 +481,7 @@ class GlobalAverage(Layer):
         source, result = context.tensors[self.reads[0]], context.vector(self.writes)
         if isinstance(source, Vector):
             self._average(
-                context, _Channels.all(result), source.base, LANES, Axis("pixel", 1, LANES)
+                context, _Channels.all(result), source.base, LANES, [Axis("pixel", 1, LANES)]
             )
         for index, gathering in enumerate(self._passes(context.tensors)):
             if index:
@@ -486,14 +489,21 @@ class GlobalAverage(Layer):
                 builder.barrier()
             _gather(context, gathering)
             builder.barrier()
-            positions = gathering.image.rows.extent * gathering.image.columns.extent
-            pixels = Axis("pixel", positions, gathering.pixel_bytes)
             self._average(
-                context, gathering.channels, context.scratch, gathering.block_bytes, pixels
+                context,
+                gathering.channels,
+                context.scratch,
+                gathering.block_bytes,
+                _positions(gathering),
             )
 
     def _average(
-        self, context: Context, channels: _Channels, base: int, step: int, pixels: Axis
+        self,
+        context: Context,
+        channels: _Channels,
+        base: int,
+        step: int,
+        pixels: Sequence[Axis],
     ) -> None:
         """The means of some channels, of which each tile has its blocks at distances of `step`."""
         result = context.vector(self.writes)
@@ -506,13 +516,30 @@ class GlobalAverage(Layer):
                 base + step * number,
                 channels.address(result, number),
                 context.identity,
-                [pixels],
+                pixels,
                 [Axis("word", channels.count(result, held[number]), WORD, WORD)],
                 self.stage,
             )
 
         for number in range(channels.rounds):
             context.builder.on_tiles(partial(average, number))
+
+
+def _positions(gathering: _Gathering) -> list[Axis]:
+    """Loops over all pixels of a gathered block, which follow each other: a single one if it can.
+
+    Sums stay in the accumulators from one loop to the next.
+    """
+    height, width = gathering.image.rows.extent, gathering.image.columns.extent
+    pixel = gathering.pixel_bytes
+    if height * width <= MOST_SUMMED:
+        return [Axis("pixel", height * width, pixel)]
+    return [Axis("pixel", width, pixel), Axis("line", height, width * pixel)]
+
+
+def gathered_bytes(height: int, width: int) -> int:
+    """Least bytes of a tile for means of an image: a word of all pixels beside those it owns."""
+    return WORD * (height * width + -(-height // ROWS) * -(-width // COLUMNS))
 
 
 def is_global(call: Call) -> bool:
@@ -548,7 +575,7 @@ def global_average(legalizer: Legalizer, call: Call, stage: OutputStage) -> None
 @legalizes("average_pool_2d")
 def _average_pool(legalizer: Legalizer, call: Call) -> None:
     image = call.type().shape
-    if is_global(call) and image[1] * image[2] <= MOST_SUMMED:
+    if is_global(call) and gathered_bytes(*image[1:3]) <= NARROW_BYTES:
         global_average(legalizer, call, output_stage(call))
     else:
         average_pool(legalizer, call)

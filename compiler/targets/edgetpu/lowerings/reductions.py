@@ -24,8 +24,11 @@ from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, ones
 from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import images_of
-from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import global_average
-from fitzroy.compiler.targets.edgetpu.lowerings.pools import MOST_SUMMED
+from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import (
+    gathered_bytes,
+    global_average,
+)
+from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, grid, round_up
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
@@ -213,11 +216,13 @@ def _groups_summed(rewriting: Rewriting, legalizer: Legalizer, image: Shape) -> 
 
 @requires("mean", "sum")
 def _values(call: Call) -> Iterator[Reject]:
-    """All values of a channel are summed at a time."""
+    """All values of a channel are summed at a time, on one tile."""
     if _over_images(call):
         _, height, width, _ = call.type().shape
-        if height * width > MOST_SUMMED:
-            yield refused(call, f"of {height} x {width} values, {MOST_SUMMED} are summed at most")
+        nbytes = gathered_bytes(height, width)
+        if nbytes > NARROW_BYTES:
+            what = f"of {height} x {width} values takes {nbytes} bytes of a tile, which has"
+            yield refused(call, f"{what} {NARROW_BYTES}")
 
 
 def _of_image(legalizer: Legalizer, call: Call) -> None:
