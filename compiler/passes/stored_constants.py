@@ -15,6 +15,7 @@ from fitzroy.base.types import Array, DType, Quantization, TensorType, is_usable
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.shape import Mover
 from fitzroy.compiler.passes.conversions import source_of
 from fitzroy.hw_models import numerics
@@ -61,7 +62,7 @@ def keep_filters(graph: Graph) -> set[str]:
     """
     kept: set[str] = set()
     for node in graph.nodes():
-        axis = OPS[node.op].channel_axis
+        axis = _filter_axis(graph, node)
         if axis is None or source_of(graph, node.inputs[0]) is None:
             continue
         name = str(node.inputs[1])
@@ -75,6 +76,14 @@ def keep_filters(graph: Graph) -> set[str]:
         assert producer is not None
         kept.add(producer.name)
     return kept
+
+
+def _filter_axis(graph: Graph, node: Node) -> int | None:
+    """The axis of a filter, or of a matrix, whose channels may have scales of their own."""
+    a = node.attributes
+    if isinstance(a, BatchMatMulAttributes):
+        return graph.type(str(node.inputs[1])).rank - (2 if a.adj_y else 1)
+    return OPS[node.op].channel_axis
 
 
 def _moved(graph: Graph, moves: Sequence[Node], array: Array) -> Array:

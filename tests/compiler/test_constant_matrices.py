@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.compiler.onnx.models import compare, helper, model, read
+from tests.compiler.onnx.models import compare, executed, helper, model, read
 
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.passes.constant_matrices import ConstantMatrices
+from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
 from fitzroy.compiler.reference import evaluate, verify
 
 ROWS, DEPTH, COLUMNS = 6, 5, 4
@@ -98,3 +99,39 @@ def test_embeddings_that_models_normalize_are_filters(left: bool) -> None:
     ops = {one.op for one in read(data, Reading(keep_layout=True)).nodes()}
     assert "fully_connected" in ops
     assert "batch_matmul" not in ops
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("outer", [(4,), (1, 4)])
+def test_matrices_of_dequantized_integers_are_filters_of_integers(
+    outer: tuple[int, ...], several: bool
+) -> None:
+    """Tools that quantize ONNX models give each column of a matrix a scale of its own."""
+    node, rng = helper().make_node, np.random.default_rng(6)
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        node("DequantizeLinear", ["xq", "s", "z"], ["xr"]),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=len(outer) + 1),
+        node("MatMul", ["xr", "wr"], ["c"]),
+        node("QuantizeLinear", ["c", "cs", "z"], ["cq"]),
+        node("DequantizeLinear", ["cq", "cs", "z"], ["y"]),
+    ]
+    scales = np.linspace(0.01, 0.02, COLUMNS) if several else np.full(COLUMNS, 0.01)
+    weights: dict[str, Array] = {
+        "s": np.array(0.02, np.float32),
+        "z": np.array(0, np.int8),
+        "w": rng.integers(-127, 128, (*outer, DEPTH, COLUMNS)).astype(np.int8),
+        "ws": scales.astype(np.float32),
+        "wz": np.zeros(COLUMNS, np.int8),
+        "cs": np.array(0.1, np.float32),
+    }
+    data = model(nodes, [("x", (*outer, ROWS, DEPTH))], ["y"], weights)
+    x = rng.normal(size=(*outer, ROWS, DEPTH)).astype(np.float32)
+    graph = FuseQuantized().run(read(data, Reading(keep_layout=True)))
+    layers = [one for one in graph.nodes() if one.op == "fully_connected"]
+    assert len(layers) == 4
+    assert all(graph.type(one.outputs[0]).is_eight_bit for one in layers)
+    (found,) = evaluate(graph, {"x": x}).values()
+    (wanted,) = executed(data, {"x": x})
+    assert np.abs(found - wanted).max() <= 0.1 + 1e-5
+    assert (found == wanted).mean() > 0.95

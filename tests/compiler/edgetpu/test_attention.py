@@ -130,6 +130,42 @@ def test_products_with_a_constant_first_matrix_are_exact(
     assert_exact(model.graph)
 
 
+@pytest.mark.parametrize("adjoint", [(False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("computed", "known"),
+    [((4,), (4,)), ((1,), (3,)), ((1, 2), (2,)), ((2, 2), (1, 2)), ((1, 1), (2, 2))],
+)
+def test_products_with_several_constant_matrices_are_exact(
+    computed: tuple[int, ...], known: tuple[int, ...], adjoint: tuple[bool, bool]
+) -> None:
+    """Each is the filter of a convolution of its own."""
+    model, (rows, summands, columns) = Model(3), (5, 8, 9)
+    left = (summands, rows) if adjoint[0] else (rows, summands)
+    right = (columns, summands) if adjoint[1] else (summands, columns)
+    x = model.graph.add_input("x", model.type((*computed, *left), 0.05))
+    y = model.constant((*known, *right), 0.04)
+    type = model.type((*np.broadcast_shapes(computed, known), rows, columns), 0.8)
+    product = model.emit("batch_matmul", [x, y], type, BatchMatMulAttributes(*adjoint))
+    model.graph.outputs.append(product)
+    assert_exact(model.graph)
+
+
+@pytest.mark.parametrize(
+    ("computed", "known", "text"),
+    [((2, 1), (1, 3), "2 and 3 matrices"), ((65,), (65,), "65 matrices, 64 are possible")],
+)
+def test_constant_matrices_that_are_refused(
+    computed: tuple[int, ...], known: tuple[int, ...], text: str
+) -> None:
+    model = Model(3)
+    x = model.graph.add_input("x", model.type((*computed, 5, 8), 0.05))
+    type = model.type((*np.broadcast_shapes(computed, known), 5, 9), 0.8)
+    names = [x, model.constant((*known, 8, 9), 0.04)]
+    model.graph.outputs.append(model.emit("batch_matmul", names, type, BatchMatMulAttributes()))
+    ((refused, *_),) = refusals(model.graph).values()
+    assert text in refused.reason
+
+
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
 @pytest.mark.parametrize("shape", [(6, 12), (1, 12), (2, 3, 12)])
 @pytest.mark.parametrize("known", [False, True])

@@ -1,13 +1,14 @@
 """Products of matrices: rows of an operand as pixels.
 
-A constant second matrix makes them a convolution of 1 x 1, a computed one a `MatrixProduct`.
+A constant second matrix makes them a convolution of 1 x 1, several make one each, and a computed
+one a `MatrixProduct`.
 Products in windows of an image, of which tiles own whole ones, are one `WindowProduct`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -79,7 +80,7 @@ def multiplied_rows(
 
 @requires("batch_matmul")
 def _matrices(call: Call) -> Iterator[Reject]:
-    """The second operand is one matrix that is known, or there is a computed one for each first."""
+    """The second operand is known, or there is a computed one for each first."""
     right = call.operand(1)
     for value in (call.operand(0), right):
         if value.is_constant and not value.type.is_eight_bit:
@@ -88,7 +89,17 @@ def _matrices(call: Call) -> Iterator[Reject]:
         yield from _computed(call)
         return
     if _count(right.type) != 1:
-        what = f"with {_count(right.type)} matrices, one is possible"
+        yield from _known(call)
+
+
+def _known(call: Call) -> Iterator[Reject]:
+    """Several known matrices multiply as many others, or one."""
+    count, first = _count(call.result.type), _count(call.type(0))
+    if first not in (1, count):
+        what = f"multiplies tensors of {first} and {_count(call.type(1))} matrices"
+        yield refused(call, what, "repeat the matrices of which there are fewer")
+    if count > MOST_MATRICES:
+        what = f"has {count} matrices, {MOST_MATRICES} are possible"
         yield refused(call, what, "divide it by matrices")
 
 
@@ -153,6 +164,9 @@ def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
         return
     if right.data is None:
         _product(legalizer, call, attributes)
+        return
+    if _count(right.type) > 1:
+        _by_matrices(legalizer, call, attributes)
         return
     if attributes.adj_x and 1 not in left.type.shape[-2:]:
         _transposed(legalizer, call, attributes)
@@ -282,16 +296,11 @@ def _by_matrices(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttrib
             f"one image, {MOST_MATRICES} are possible",
             hint="divide it by matrices",
         )
-    stacked = [
-        rewriting.reshape(value.name, (1, count, *value.type.shape[-2:]))
-        for value in (call.operand(0), call.operand(1))
-    ]
+    sides = [_matrices_of(rewriting, call.operand(side)) for side in (0, 1)]
     single = replace(after, shape=(1, 1, *after.shape[-2:]))
     parts = []
     for number in range(count):
-        left, right = (
-            name if count == 1 else rewriting.slice(name, 1, number, 1) for name in stacked
-        )
+        left, right = (matrix(number) for matrix in sides)
         if attributes.adj_x:
             left = _swapped(rewriting, left)
         own = replace(attributes, adj_x=False)
@@ -300,3 +309,19 @@ def _by_matrices(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttrib
     joined = rewriting.emit("concatenation", parts, together, ConcatenationAttributes(1))
     rewriting.reshape(joined, after.shape, result=call.result.name)
     rewriting.run(legalizer)
+
+
+def _matrices_of(rewriting: Rewriting, value: Value) -> Callable[[int], str]:
+    """The matrices of an operand [1,1,rows,columns] by the number of a product.
+
+    Known ones are constants, repeated where there are too few.
+    """
+    after, matrix = rewriting.call.result.type, value.type.shape[-2:]
+    if value.data is not None:
+        known = np.broadcast_to(value.data, (*after.shape[:-2], *matrix)).reshape(-1, 1, 1, *matrix)
+        return lambda number: rewriting.graph.add_constant(
+            f"{value.name}/matrix", known[number], value.type.quantization
+        )
+    count = _count(value.type)
+    stacked = rewriting.reshape(value.name, (1, count, *matrix))
+    return lambda number: stacked if count == 1 else rewriting.slice(stacked, 1, number, 1)
