@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,25 +56,27 @@ def runnable(nodes: Sequence[NodeProto]) -> list[int]:
 def _read(node: NodeProto) -> Iterator[str]:
     """Names that a node may read, also in graphs inside it."""
     yield from node.input
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield from _captured(attribute.g)
+    for body in bodies([node]):
+        yield from (info.name for info in body.output)
+        yield from (name for inner in body.node for name in inner.input)
 
 
-def _captured(body: GraphProto, depth: int = 0) -> Iterator[str]:
-    """Names that a graph inside an operator may read."""
-    yield from (info.name for info in body.output)
-    for node in body.node:
-        yield from node.input
-        for attribute in node.attribute:
-            if attribute.HasField("g") and depth < DEEPEST:
-                yield from _captured(attribute.g, depth + 1)
-
-
-def nodes_of(graph: GraphProto, depth: int = 0) -> Iterator[NodeProto]:
+def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
     """The nodes of a graph, and of the graphs inside them."""
-    for node in graph.node:
-        yield node
+    yield from graph.node
+    for body in bodies(graph.node):
+        yield from body.node
+
+
+def bodies(nodes: Iterable[NodeProto], deepest: int = DEEPEST) -> Iterator[GraphProto]:
+    """The graphs inside some operators, and inside those of these graphs.
+
+    Args:
+        nodes: the operators.
+        deepest: how many graphs inside one another are looked at.
+    """
+    for node in nodes if deepest else ():
         for attribute in node.attribute:
-            if attribute.HasField("g") and depth < DEEPEST:
-                yield from nodes_of(attribute.g, depth + 1)
+            if attribute.HasField("g"):
+                yield attribute.g
+                yield from bodies(attribute.g.node, deepest - 1)

@@ -19,6 +19,7 @@ from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.frontend import Given
+from fitzroy.compiler.frontends.onnx.order import bodies
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape
 from fitzroy.compiler.frontends.shapes import closed_shape, open_shape
 
@@ -69,8 +70,12 @@ def decode(data: bytes, path: str) -> ModelProto:
         raise FormatError(f"no ONNX model: {error}", path=path) from None
     if not model.HasField("graph"):
         raise FormatError("the file holds no graph", path=path, table="ModelProto")
-    names = [*_names(model.graph)]
-    names += [name for function in model.functions for name in _names(function)]
+    names = [
+        name
+        for root in (model.graph, *model.functions)
+        for body in (root, *bodies(root.node, _DEEPEST))
+        for name in _names(body)
+    ]
     names += [*(entry.domain for entry in model.opset_import)]
     broken = next((name for name in names if not isinstance(name, str)), None)
     if broken is not None:
@@ -78,8 +83,8 @@ def decode(data: bytes, path: str) -> ModelProto:
     return model
 
 
-def _names(body: GraphProto | FunctionProto, depth: int = 0) -> Iterator[str]:
-    """Every name in a graph or a function, and in the graphs inside its operators.
+def _names(body: GraphProto | FunctionProto) -> Iterator[str]:
+    """Every name in a graph or a function, without those in the graphs inside its operators.
 
     Names that are no text come as bytes.
     """
@@ -88,8 +93,6 @@ def _names(body: GraphProto | FunctionProto, depth: int = 0) -> Iterator[str]:
         for attribute in node.attribute:
             yield attribute.name
             yield attribute.ref_attr_name
-            if attribute.HasField("g") and depth < _DEEPEST:
-                yield from _names(attribute.g, depth + 1)
     yield body.name
     if hasattr(body, "initializer"):
         yield from (tensor.name for tensor in body.initializer)
