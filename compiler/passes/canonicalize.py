@@ -309,3 +309,7 @@ class DeadCode(Pass):
         """Prune the graph."""
         graph.prune()
         return graph
+
+
+FOLDING: tuple[Pass, ...] = (DeadCode(), FoldConstants(), Simplify())
+"""Passes after which a graph has only what it computes of its inputs, in its own operators."""

@@ -15,11 +15,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.passes.base import run_passes
-from fitzroy.compiler.passes.canonicalize import (
-    DeadCode,
-    FoldConstants,
-    Simplify,
-)
+from fitzroy.compiler.passes.canonicalize import FOLDING
 from fitzroy.compiler.quantization.calibrated import (
     CORRECTED,
     Calibrated,
@@ -215,7 +211,7 @@ def prepared(graph: Graph) -> Graph:
     numbers, and other choices by known conditions products. Means of very many elements are
     taken in two steps.
     """
-    result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+    result = run_passes(graph, FOLDING)
     for node in result.nodes():
         if not touches_reals(result, node):
             continue

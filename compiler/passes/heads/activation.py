@@ -34,8 +34,8 @@ def activated(columns: Columns, boxes: str, count: int) -> str:
     first = _sigmoid(graph, columns.take(boxes, 2, 0, count))
     if count == BOX:
         return first
-    parts = [first, columns.take(boxes, 2, count, BOX - count)]
-    return Columns(graph, DECODING).joined([columns.real(name) for name in parts], 2)
+    rest = columns.take(boxes, 2, count, BOX - count)
+    return Columns(graph, DECODING).joined([first, rest], 2)
 
 
 def activated_numbers(boxes: Floats, count: int) -> Floats:

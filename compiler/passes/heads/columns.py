@@ -112,6 +112,22 @@ def separate(columns: Columns, names: list[str]) -> None:
         pending += [read for read in node.inputs if read is not None]
 
 
+def stored(graph: Graph, name: str) -> str:
+    """A value as the numbers of one scale that it is converted from; itself if there are none."""
+    node = graph.producer(name)
+    if node is None or node.op not in ("dequantize", "reshape", "transpose"):
+        return name
+    before = str(node.inputs[0])
+    if node.op == "dequantize":
+        quantization = graph.type(before).quantization
+        return name if quantization is None or not quantization.is_per_tensor else before
+    source = stored(graph, before)
+    if source == before:
+        return name
+    type = graph.type(source).with_shape(graph.type(name).shape)
+    return graph.emit(node.op, [source], type, node.attributes)
+
+
 @dataclass
 class Columns:
     """Makes parts of values in a graph, which keeps what was there.

@@ -15,7 +15,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Quantization
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
-from fitzroy.compiler.passes.canonicalize import DeadCode, FoldConstants, Simplify
+from fitzroy.compiler.passes.canonicalize import FOLDING
 from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
 from fitzroy.compiler.passes.heads.kept import post_processing_of
@@ -138,7 +138,7 @@ def _with_objects_beside(graph: Graph) -> Graph:
     Raises:
         UnsupportedError: no head is recognised.
     """
-    result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+    result = run_passes(graph, FOLDING)
     own = list(result.outputs)
     outputs = own + ListDetections(**vars(_FAINT)).listed(result)
     separate(Columns(result), outputs)

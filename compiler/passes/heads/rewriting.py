@@ -23,8 +23,8 @@ from fitzroy.compiler.ops.detections import (
     DetectionsAttributes,
 )
 from fitzroy.compiler.passes.base import Pass, run_passes
-from fitzroy.compiler.passes.canonicalize import DeadCode, FoldConstants, Simplify
-from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
+from fitzroy.compiler.passes.canonicalize import FOLDING
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate, stored
 from fitzroy.compiler.passes.heads.forms import (
     post_processed,
     raw_outputs,
@@ -158,7 +158,8 @@ class ListDetections(HeadOptions, Pass):
             None if masks is None else masks.coefficients,
             None if masks is None else masks.prototypes,
         ]
-        inputs = [None if name is None else _stored(graph, name) for name in read]
+        # The operator takes both, and converts only what it needs.
+        inputs = [None if name is None else stored(graph, name) for name in read]
         while inputs[-1] is None:
             inputs.pop()
         results = {"detections": TensorType((most, ROW), DType.FLOAT32)}
@@ -190,25 +191,6 @@ class ListDetections(HeadOptions, Pass):
         return DetectionsAttributes.overlap if head.overlap is None else head.overlap
 
 
-def _stored(graph: Graph, name: str) -> str:
-    """A value as the stored numbers that it is converted from; the value itself if there are none.
-
-    The operator takes both, and converts only what it needs.
-    """
-    node = graph.producer(name)
-    if node is None or node.op not in ("dequantize", "reshape", "transpose"):
-        return name
-    before = str(node.inputs[0])
-    if node.op == "dequantize":
-        quantization = graph.type(before).quantization
-        return name if quantization is None or not quantization.is_per_tensor else before
-    source = _stored(graph, before)
-    if source == before:
-        return name
-    type = graph.type(source).with_shape(graph.type(name).shape)
-    return graph.emit(node.op, [source], type, node.attributes)
-
-
 def with_detections(graph: Graph, options: HeadOptions) -> Graph:
     """A detector that gives objects; the graph itself if that is not asked for.
 
@@ -219,7 +201,7 @@ def with_detections(graph: Graph, options: HeadOptions) -> Graph:
     options.check()
     if not options.detections:
         return graph
-    steps = (DeadCode(), FoldConstants(), Simplify(), ListDetections(**vars(options)))
+    steps = (*FOLDING, ListDetections(**vars(options)))
     return run_passes(graph, steps)
 
 

@@ -11,7 +11,7 @@ from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
-from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, stored
 from fitzroy.compiler.quantization.ranges import asymmetric
 
 
@@ -131,7 +131,7 @@ def in_one_scale(graph: Graph, name: str) -> str:
     node = graph.producer(name)
     if node is None or node.op not in _KEPT_WHOLE or graph.type(name).is_quantized:
         return name
-    parts = [in_one_scale(graph, _stored(graph, str(read))) for read in node.inputs]
+    parts = [in_one_scale(graph, stored(graph, str(read))) for read in node.inputs]
     types = [graph.type(part) for part in parts]
     if not all(type.is_eight_bit for type in types) or len({type.dtype for type in types}) > 1:
         return name
@@ -147,12 +147,6 @@ def in_one_scale(graph: Graph, name: str) -> str:
 
 _KEPT_WHOLE = ("concatenation", "reshape", "transpose")
 """Operators whose results have all elements of their operands."""
-
-
-def _stored(graph: Graph, name: str) -> str:
-    """The integers that a value is converted from; the value itself if it is not."""
-    node = graph.producer(name)
-    return str(node.inputs[0]) if node is not None and node.op == "dequantize" else name
 
 
 def _holding(types: Sequence[TensorType]) -> TensorType:

@@ -56,9 +56,9 @@ def preparing_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
             listed = run_passes(graph, passes)
         except UnsupportedError:
             continue
-        passes += _preparing_for(listed, named)
-        if not _lacks(graph, passes, named):
-            return passes
+        more = _preparing_for(listed, named)
+        if not _lacks(listed, more, named):
+            return (*passes, *more)
     return plain
 
 
