@@ -6,7 +6,8 @@ confirmed with the packages' own; the anchors in the configurations of YOLOv3, Y
 YOLOv7; the generators
 ``ssd_anchor_generator`` and ``multiscale_anchor_generator`` of TensorFlow's object detection, with
 the settings of its published models, confirmed with the anchors of one; the decoders of YOLOX,
-NanoDet, NanoDet-Plus, YuNet, SCRFD and RetinaFace, whose squares are in its configuration.
+NanoDet, NanoDet-Plus, YuNet, SCRFD and RetinaFace, whose squares are in its configuration; those of
+MMDetection for RTMDet and FCOS.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Scheme(StrEnum):
         NANODET_PLUS: corners of cells likewise.
         RETINANET: torchvision's RetinaNet.
         FCOS: torchvision's FCOS, whose scores are roots of products.
+        FCOS_MMDET: FCOS of MMDetection, from the middles of cells; scores are products.
+        RTMDET: RTMDet of MMDetection: corners of cells, whose distances to edges count in pixels.
         YOLOV3: YOLOv3, trained on COCO, as its layers give it; the next three likewise.
         YOLOV4: YOLOv4.
         YOLOV5: YOLOv5.
@@ -69,6 +72,8 @@ class Scheme(StrEnum):
     NANODET_PLUS = "nanodet-plus"
     RETINANET = "retinanet"
     FCOS = "fcos"
+    FCOS_MMDET = "fcos-mmdet"
+    RTMDET = "rtmdet"
     YOLOV3 = "yolov3"
     YOLOV4 = "yolov4"
     YOLOV5 = "yolov5"
@@ -77,7 +82,7 @@ class Scheme(StrEnum):
     @property
     def has_objectness(self) -> bool:
         """Whether a score is that of a class times that of being any object."""
-        return self in (Scheme.YUNET, Scheme.YOLOX, Scheme.FCOS, *YOLOS)
+        return self in (Scheme.YUNET, Scheme.YOLOX, Scheme.FCOS, Scheme.FCOS_MMDET, *YOLOS)
 
     @property
     def has_distributions(self) -> bool:
@@ -463,6 +468,17 @@ def _fcos(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
     return Anchors(np.concatenate(rows), BoxCoding.DISTANCES, root=True)
 
 
+def _pixels(middle: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
+    """Points of cells, whose distances count in pixels."""
+
+    def anchors(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+        _demand_boxes(grids, [1] * len(grids))
+        points, _ = _points(size, grids, middle)
+        return Anchors(_rows(points, 1.0, 0.0), BoxCoding.DISTANCES)
+
+    return anchors
+
+
 @dataclass(frozen=True)
 class Yolo:
     """How a YOLO decodes what its layers give.
@@ -558,6 +574,8 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.NANODET_PLUS: _nanodet(0.0),
     Scheme.RETINANET: _retinanet,
     Scheme.FCOS: _fcos,
+    Scheme.FCOS_MMDET: _pixels(0.5),
+    Scheme.RTMDET: _pixels(0.0),
     **{scheme: yolo.anchors for scheme, yolo in YOLOS.items()},
 }
 

@@ -173,6 +173,36 @@ class Columns:
         assert node is not None
         return self._filtered(node, chosen)
 
+    def scaled(self, name: str, factor: float) -> str | None:
+        """An image multiplied by a number above zero, by other filters.
+
+        Args:
+            name: an image of float32 whose channels have filters of their own.
+            factor: the number.
+
+        Returns:
+            The image; None if its numbers are cut off at others than zero.
+        """
+        node = self.graph.producer(name)
+        assert node is not None
+        assert isinstance(node.attributes, ConvAttributes)
+        if not set(node.attributes.activation.bounds) <= {0.0, math.inf, -math.inf}:
+            return None
+        made: list[str | None] = []
+        for read in node.inputs[1:]:
+            data = None if read is None else self.graph.value(read).data
+            scaled = None if data is None else np.asarray(data * np.float32(factor))
+            made.append(
+                None if scaled is None else self.graph.add_constant(f"{read}.scaled", scaled)
+            )
+        return self.graph.emit(
+            node.op,
+            [node.inputs[0], *made],
+            self.graph.type(name),
+            node.attributes,
+            stem=f"{name}.scaled",
+        )
+
     def transposed(self, name: str, perm: Shape) -> str:
         """A value with its dimensions in another order; two changes of the order are one."""
         node = self.graph.producer(name)

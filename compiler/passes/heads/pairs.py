@@ -14,13 +14,13 @@ import numpy as np
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BOX
-from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.passes.heads.anchors import YOLO_BOXES
-from fitzroy.compiler.passes.heads.columns import Columns, Region, is_layer
+from fitzroy.compiler.passes.heads.columns import Columns, Region
+from fitzroy.compiler.passes.heads.distances import distances_of
 from fitzroy.compiler.passes.heads.scores import product_of
-from fitzroy.compiler.passes.heads.segments import is_score, is_shared, last_nodes, segments
+from fitzroy.compiler.passes.heads.segments import comes_from_layers, is_score, is_shared, segments
 
 _PAIR = 2
 """Numbers of a keypoint."""
@@ -90,7 +90,7 @@ def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
     """
     graph = columns.graph
     whole = {name: graph.type(name).shape[2] for name in kinds}
-    encoded = [name for name in kinds if comes_from_layers(graph, name)]
+    encoded = [name for name in kinds if is_given(graph, name)]
     scored = [name for name in kinds if _is_scored(columns, name)]
     if len(encoded) + len(scored) != len(kinds):
         return None
@@ -99,6 +99,9 @@ def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
         parts = [Region(name, 2, 0, whole[name]) for name in kinds]
         return _of_distributions(columns, *sorted(parts, key=lambda part: part.name not in spread))
     boxes = [name for name in encoded if whole[name] == BOX]
+    if len(boxes) > 1:
+        # Classes may be as many as the numbers of a box, but those are not made positive.
+        boxes = [name for name in boxes if distances_of(graph, name) is not None]
     if len(boxes) != 1:
         return None
     others = [name for name in encoded if name not in boxes]
@@ -116,6 +119,11 @@ def _of_kinds(columns: Columns, kinds: Sequence[str]) -> Pair | None:
     rows = columns.joined([*boxes, *others], 2)
     apart = bool(others) or objectness is not None
     return Pair(rows, scored[-1], objectness, cells=boxes[0], apart=apart)
+
+
+def is_given(graph: Graph, name: str) -> bool:
+    """Whether a value has what layers give, or distances [1,n,4] that are made of it."""
+    return comes_from_layers(graph, name) or distances_of(graph, name) is not None
 
 
 def _is_scored(columns: Columns, name: str) -> bool:
@@ -270,16 +278,6 @@ def _is_encoded(graph: Graph, part: Region) -> bool:
     columns = Columns(graph)
     name = columns.take(part.name, part.axis, part.begin, part.size)
     return part.size % BOX == 0 and comes_from_layers(graph, name)
-
-
-def comes_from_layers(graph: Graph, name: str) -> bool:
-    """Whether a value has what layers give, moved at most."""
-    return all(
-        is_layer(graph, node)
-        # Depth becomes space in some heads, whose columns nothing follows through that.
-        or (OPS[node.op].moves and comes_from_layers(graph, str(node.inputs[0])))
-        for node in last_nodes(graph, name)
-    )
 
 
 def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair | None:

@@ -22,10 +22,11 @@ from fitzroy.compiler.passes.heads.anchors import YOLOS
 from fitzroy.compiler.passes.heads.apart import anchored_head, grids, peaks_head
 from fitzroy.compiler.passes.heads.best_scores import Rows, is_chosen, rows_with_scores
 from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
+from fitzroy.compiler.passes.heads.distances import distances_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
 from fitzroy.compiler.passes.heads.keypoints import keypoints_head
-from fitzroy.compiler.passes.heads.pairs import Pair, comes_from_layers, joined_pair, pair_of
+from fitzroy.compiler.passes.heads.pairs import Pair, joined_pair, pair_of
 from fitzroy.compiler.passes.heads.probing import (
     Decoder,
     Probe,
@@ -38,6 +39,7 @@ from fitzroy.compiler.passes.heads.real_numbers import in_real_numbers
 from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
 from fitzroy.compiler.passes.heads.segments import (
     boundaries,
+    comes_from_layers,
     is_score,
     is_shared,
     last_nodes,
@@ -161,7 +163,8 @@ def _demanded(columns: Columns, pair: Pair | None) -> Pair:
 
 def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
     """The head of a model whose boxes and scores are apart, decoded or not."""
-    if pair.distances or pair.apart:
+    positive = distances_of(columns.graph, pair.boxes) is not None
+    if pair.distances or pair.apart or positive:
         return anchored_head(columns, pair, size, None)
     rows = columns.joined([pair.boxes, pair.scores], 2)
     try:

@@ -24,7 +24,9 @@ from fitzroy.compiler.ops.detections import (
 )
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.passes.canonicalize import FOLDING
+from fitzroy.compiler.passes.heads.apart import grids
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate, stored
+from fitzroy.compiler.passes.heads.distances import in_cells
 from fitzroy.compiler.passes.heads.forms import (
     post_processed,
     raw_outputs,
@@ -103,6 +105,7 @@ class ListDetections(HeadOptions, Pass):
     def _head(self, graph: Graph) -> Head:
         join_sigmoids(graph)
         head = recognised(graph, self.anchors)
+        head = in_cells(Columns(graph), head, grids(graph, head.boxes) or [])
         sure = None if head.objectness is None else in_one_scale(graph, head.objectness)
         return replace(head, scores=in_one_scale(graph, head.scores), objectness=sure)
 

@@ -1,16 +1,19 @@
 """Which published anchors a head without any goes by, where its structure says so.
 
 Facts: the configurations of effdet, NanoDet, YOLOX, torchvision, MediaPipe and TensorFlow's object
-detection, and what YuNet, SCRFD and RetinaFace give.
+detection, and what YuNet, SCRFD, RetinaFace, RTMDet and FCOS give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BOX
 from fitzroy.compiler.passes.heads.anchors import Grid, Scheme
+from fitzroy.compiler.passes.heads.distances import Distances, distances_of
 from fitzroy.compiler.passes.heads.pairs import Pair
 from fitzroy.compiler.passes.heads.segments import last_nodes
 
@@ -31,6 +34,8 @@ _TENSORFLOWS = {
 }
 """By boxes of a cell, for each level: TensorFlow's, and the pixels of the first level's cells."""
 
+_RTMDET_LEVELS = 3
+_FCOS_LEVELS = 5
 _EFFICIENTDET_LEVELS = 5
 _EFFICIENTDET_BOXES = 9
 _FIRST_STRIDE = 8
@@ -53,6 +58,9 @@ def scheme_of(
         return _of_points(graph, pair) if pair.apart else Scheme.BLAZE
     if pair.distances:
         return _NANODETS.get(len(levels))
+    distances = distances_of(graph, pair.cells or pair.boxes)
+    if distances is not None:
+        return _of_distances(pair, distances, size, levels)
     if pair.apart or pair.in_cells:
         # Nothing says how these are decoded: several families have such outputs.
         return None
@@ -74,6 +82,30 @@ def _of_points(graph: Graph, pair: Pair) -> Scheme:
     return Scheme.SCRFD if _has_sigmoids(graph, pair) else Scheme.RETINAFACE
 
 
+def _of_distances(
+    pair: Pair, found: Distances, size: tuple[int, int], levels: Sequence[Grid]
+) -> Scheme | None:
+    """Distances that are made positive: in pixels in RTMDet, in cells in torchvision's FCOS.
+
+    FCOS has a score of being in the middle beside those of classes, and rectifiers. Others of its
+    kind, which multiply by pixels or have exponentials, are decoded in several ways.
+    """
+    strides = [_FIRST_STRIDE << level for level in range(len(levels))]
+    if [(grid.width, grid.height) for grid in levels] != _cells_of(size, strides):
+        return None
+    if len(levels) == _RTMDET_LEVELS and pair.objectness is None:
+        cells = np.repeat(strides, [grid.width * grid.height for grid in levels])
+        return Scheme.RTMDET if np.array_equal(found.units, cells) else None
+    central = pair.objectness is not None and found.rectified and bool((found.units == 1).all())
+    return Scheme.FCOS if len(levels) == _FCOS_LEVELS and central else None
+
+
+def _cells_of(size: tuple[int, int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Width and height of the images of cells of so many pixels."""
+    width, height = size
+    return [(-(-width // stride), -(-height // stride)) for stride in strides]
+
+
 def _of_tensorflow(size: tuple[int, int], levels: Sequence[Grid]) -> Scheme | None:
     """TensorFlow's SSDs, by the boxes of a cell and by cells that halve from level to level."""
     found = _TENSORFLOWS.get(tuple(grid.boxes for grid in levels))
@@ -81,7 +113,7 @@ def _of_tensorflow(size: tuple[int, int], levels: Sequence[Grid]) -> Scheme | No
         return None
     scheme, stride = found
     strides = [stride << level for level in range(len(levels))]
-    cells = [tuple(-(-extent // stride) for extent in size) for stride in strides]
+    cells = _cells_of(size, strides)
     return scheme if [(grid.width, grid.height) for grid in levels] == cells else None
 
 
@@ -95,9 +127,7 @@ def _efficientdet(
 ) -> Scheme | None:
     """EfficientDet's, whose heads end in separable convolutions, which RetinaNet's do not."""
     strides = [_FIRST_STRIDE << level for level in range(_EFFICIENTDET_LEVELS)]
-    cells = [
-        (*(-(-extent // stride) for extent in size), _EFFICIENTDET_BOXES) for stride in strides
-    ]
+    cells = [(*cells, _EFFICIENTDET_BOXES) for cells in _cells_of(size, strides)]
     if [(grid.width, grid.height, grid.boxes) for grid in levels] != cells:
         return None
     channels = set()

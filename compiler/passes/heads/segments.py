@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterator
 
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
-from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region, source_of
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region, is_layer, source_of
 from fitzroy.compiler.passes.heads.scores import is_rescaled
 
 
@@ -75,6 +76,16 @@ def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
     for read in node.inputs:
         if read is not None and not graph.value(read).is_constant:
             yield from last_nodes(graph, read)
+
+
+def comes_from_layers(graph: Graph, name: str) -> bool:
+    """Whether a value has what layers give, moved at most."""
+    return all(
+        is_layer(graph, node)
+        # Depth becomes space in some heads, whose columns nothing follows through that.
+        or (OPS[node.op].moves and comes_from_layers(graph, str(node.inputs[0])))
+        for node in last_nodes(graph, name)
+    )
 
 
 def is_score(columns: Columns, part: Region) -> bool:
