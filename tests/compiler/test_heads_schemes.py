@@ -38,32 +38,44 @@ Floats = npt.NDArray[np.float32]
 BINS, CLASSES = 8, 3
 
 
-def nanodet(levels: int, *, apart: bool = False) -> Graph:
-    """Scores and logits of distances, in one output [1,n,c+4*bins] or in two."""
+def nanodet(levels: int, form: str = "joined", *, bins: int = BINS, logits: bool = False) -> Graph:
+    """Scores and logits of distances.
+
+    Args:
+        levels: how many there are.
+        form: one output [1,n,c+4*bins] (`joined`) or [n,c+4*bins] (`flat`), or two (`apart`).
+        bins: numbers of a distribution.
+        logits: whether scores are.
+    """
     m = detectors.Maker()
     found: list[list[str]] = []
     for level in range(levels):
-        x = m.sigmoid(m.layer(m.image, 8, 8 << level))
-        side = detectors.SIDE >> (level + 3)
-        parts = [m.sigmoid(m.layer(x, CLASSES)), m.layer(x, 4 * BINS)]
-        if not apart:
+        side = max(detectors.SIDE >> (level + 3), 1)
+        x = m.sigmoid(m.layer(m.image, 8, detectors.SIDE // side))
+        scores = m.layer(x, CLASSES)
+        parts = [scores if logits else m.sigmoid(scores), m.layer(x, 4 * bins)]
+        if form != "apart":
             parts = [m.join([m.transpose(part, 0, 3, 1, 2) for part in parts], 1)]
-            parts = [m.reshape(parts[0], 1, CLASSES + 4 * BINS, side * side)]
+            parts = [m.reshape(parts[0], 1, CLASSES + 4 * bins, side * side)]
         else:
             parts = [m.reshape(part, 1, side * side, m.shape(part)[3]) for part in parts]
         found.append(parts)
+    apart = form == "apart"
     joined = [m.join(list(parts), 1 if apart else 2) for parts in zip(*found, strict=True)]
-    return m.done(*(joined if apart else [m.transpose(joined[0], 0, 2, 1)]))
+    if apart:
+        return m.done(*joined)
+    rows = m.transpose(joined[0], 0, 2, 1)
+    return m.done(m.reshape(rows, *m.shape(rows)[1:]) if form == "flat" else rows)
 
 
-def decoded(rows: Floats, levels: int, middle: float) -> Floats:
+def decoded(rows: Floats, levels: int, middle: float, bins: int = BINS) -> Floats:
     """Rows as centres, extents and scores, of scores and logits of distances."""
-    classes = rows.shape[1] - 4 * BINS
-    powers = np.exp(rows[:, classes:].reshape(len(rows), 4, BINS))
-    numbers = (powers / powers.sum(axis=2, keepdims=True)) @ np.arange(BINS, dtype=np.float32)
+    classes = rows.shape[1] - 4 * bins
+    powers = np.exp(rows[:, classes:].reshape(len(rows), 4, bins))
+    numbers = (powers / powers.sum(axis=2, keepdims=True)) @ np.arange(bins, dtype=np.float32)
     points, strides = [], []
     for level in range(levels):
-        side = detectors.SIDE >> (level + 3)
+        side = max(detectors.SIDE >> (level + 3), 1)
         y, x = np.mgrid[:side, :side].reshape(2, -1) + middle
         points.append(np.stack([x, y], axis=1))
         strides.append(np.full((side * side, 1), 8 << level))
@@ -73,14 +85,25 @@ def decoded(rows: Floats, levels: int, middle: float) -> Floats:
     return found
 
 
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize(("levels", "middle"), [(3, 0.5), (4, 0.0)])
-def test_distributions_without_points(apart: bool, levels: int, middle: float) -> None:
-    """NanoDet has three levels and points in the middle of cells, NanoDet-Plus four and corners."""
-    graph = nanodet(levels, apart=apart)
+@pytest.mark.parametrize("form", ["joined", "apart", "flat"])
+@pytest.mark.parametrize(("levels", "middle"), [(3, 0.5), (4, 0.0), (5, 0.0)])
+def test_distributions_without_points(form: str, levels: int, middle: float) -> None:
+    """NanoDet has points in the middle of cells; NanoDet-Plus and GFL, with more levels, corners."""
+    check_distributions(nanodet(levels, form), levels, middle)
+
+
+def test_logits_beside_distributions() -> None:
+    """Layers give both, and only the width of distributions of GFL tells them from scores."""
+    check_distributions(nanodet(5, bins=17, logits=True), 5, 0.0, 17)
+
+
+def check_distributions(graph: Graph, levels: int, middle: float, bins: int = BINS) -> None:
+    """A detector lists what its scores and distributions say."""
     given = fitzroy.evaluate(graph, {"image": image()})
-    rows = np.concatenate([given[name][0] for name in graph.outputs], axis=1)
-    wanted = expected(decoded(rows, levels, middle), CLASSES, False)
+    rows = np.concatenate([given[x].reshape(-1, given[x].shape[-1]) for x in graph.outputs], axis=1)
+    if (rows[:, :CLASSES] < 0).any():
+        rows[:, :CLASSES] = sigmoid(rows[:, :CLASSES])
+    wanted = expected(decoded(rows, levels, middle, bins), CLASSES, False)
     found = fitzroy.evaluate(listed(graph), {"image": image()})["detections"]
     assert len(wanted) > 5
     np.testing.assert_allclose(

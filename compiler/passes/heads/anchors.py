@@ -7,7 +7,7 @@ YOLOv7; the generators
 ``ssd_anchor_generator`` and ``multiscale_anchor_generator`` of TensorFlow's object detection, with
 the settings of its published models, confirmed with the anchors of one; the decoders of YOLOX,
 NanoDet, NanoDet-Plus, YuNet, SCRFD and RetinaFace, whose squares are in its configuration; those of
-MMDetection for RTMDet and FCOS.
+MMDetection for RTMDet, FCOS and GFL.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Scheme(StrEnum):
         YOLOX: corners of cells, from 8 pixels on, as YOLOX's exporter leaves them.
         NANODET: middles of cells, whose distances to edges count in cells.
         NANODET_PLUS: corners of cells likewise.
+        GFL: corners of cells likewise, on five levels: generalized focal loss.
         RETINANET: torchvision's RetinaNet.
         FCOS: torchvision's FCOS, whose scores are roots of products.
         FCOS_MMDET: FCOS of MMDetection, from the middles of cells; scores are products.
@@ -70,6 +71,7 @@ class Scheme(StrEnum):
     YOLOX = "yolox"
     NANODET = "nanodet"
     NANODET_PLUS = "nanodet-plus"
+    GFL = "gfl"
     RETINANET = "retinanet"
     FCOS = "fcos"
     FCOS_MMDET = "fcos-mmdet"
@@ -87,7 +89,7 @@ class Scheme(StrEnum):
     @property
     def has_distributions(self) -> bool:
         """Whether distances were distributions."""
-        return self in (Scheme.NANODET, Scheme.NANODET_PLUS)
+        return self in (Scheme.NANODET, Scheme.NANODET_PLUS, Scheme.GFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,6 +574,7 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.YOLOX: _yolox,
     Scheme.NANODET: _nanodet(0.5),
     Scheme.NANODET_PLUS: _nanodet(0.0),
+    Scheme.GFL: _nanodet(0.0),
     Scheme.RETINANET: _retinanet,
     Scheme.FCOS: _fcos,
     Scheme.FCOS_MMDET: _pixels(0.5),

@@ -216,10 +216,15 @@ class Columns:
         return self.graph.emit("transpose", [name], moved, TransposeAttributes(perm))
 
     def reshaped(self, name: str, shape: Shape) -> str:
-        """A value with another shape."""
-        type = self.graph.type(name)
-        if type.shape == shape:
-            return name
+        """A value with another shape, or what it was reshaped from if that has the shape."""
+        type, before = self.graph.type(name), name
+        while self.graph.type(before).shape != shape:
+            node = self.graph.producer(before)
+            if node is None or node.op != "reshape":
+                break
+            before = str(node.inputs[0])
+        else:
+            return before
         return self.graph.emit("reshape", [name], type.with_shape(shape), ReshapeAttributes(shape))
 
     def real(self, name: str) -> str:

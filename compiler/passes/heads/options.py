@@ -65,7 +65,8 @@ class HeadOptions:
         "With --detections: anchors, for models that do not contain theirs: "
         "[b]ssd-mobilenet[/b], [b]ssd-fpn[/b], [b]efficientdet[/b], [b]efficientdet-lite[/b], "
         "[b]ssd300[/b], [b]ssdlite[/b], [b]blaze[/b], [b]yolox[/b], [b]nanodet[/b], "
-        "[b]nanodet-plus[/b], [b]retinanet[/b], [b]fcos[/b], [b]fcos-mmdet[/b], [b]rtmdet[/b], "
+        "[b]nanodet-plus[/b], [b]gfl[/b], [b]retinanet[/b], [b]fcos[/b], [b]fcos-mmdet[/b], "
+        "[b]rtmdet[/b], "
         "[b]yolov3[/b], [b]yolov4[/b], [b]yolov5[/b], [b]yolov7[/b], or a JSON file. "
         "[dim]default: derived from the structure of the head[/dim]",
         metavar="SCHEME|FILE",

@@ -240,14 +240,21 @@ def _one_after_another(columns: Columns, names: Sequence[str]) -> list[str]:
 
 
 def joined_pair(columns: Columns) -> Pair | None:
-    """Boxes that are not decoded, and scores, in one output [1,n,c] or [1,c,n]; None for others."""
+    """Boxes that are not decoded, and scores, in one output; None for others.
+
+    It is [1,n,c], [1,c,n], or one of these without its first axis.
+    """
     graph = columns.graph
-    for name in graph.outputs:
+    for output in graph.outputs:
+        shape = graph.type(output).shape
+        # Some exporters leave out the axis of images.
+        name = columns.reshaped(output, (1, *shape)) if len(shape) == 2 else output
         shape = graph.type(name).shape
-        if len(shape) != 3 or min(shape[1:]) <= BOX or max(shape[1:]) < _FEWEST:
+        if len(shape) != 3 or min(shape[1:]) <= BOX:
             continue
         for rows in (name, columns.transposed(name, (0, 2, 1))):
-            found = _of_columns(columns, rows)
+            enough = graph.type(rows).shape[1] >= _FEWEST
+            found = _of_columns(columns, rows) if enough else None
             if found is not None:
                 return found
     return None
@@ -268,9 +275,16 @@ def _of_columns(columns: Columns, rows: str) -> Pair | None:
             columns.take(rows, 2, begin, graph.type(rows).shape[2] - begin),
             columns.take(rows, 2, BOX, 1) if has_objectness else None,
         )
-    if len(parts) == 2 and is_score(columns, first) and _is_encoded(graph, parts[1]):
+    if len(parts) != 2:
+        return None
+    if is_score(columns, first) and _is_encoded(graph, parts[1]):
         return _of_distributions(columns, parts[1], first)
-    return None
+    # Layers give both: only widths tell distributions from logits.
+    spread = [part for part in parts if part.size in _DISTRIBUTIONS]
+    if len(spread) != 1 or not comes_from_layers(graph, rows):
+        return None
+    (scores,) = (part for part in parts if part not in spread)
+    return _of_distributions(columns, spread[0], scores)
 
 
 def _is_encoded(graph: Graph, part: Region) -> bool:

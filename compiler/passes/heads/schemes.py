@@ -17,7 +17,7 @@ from fitzroy.compiler.passes.heads.distances import Distances, distances_of
 from fitzroy.compiler.passes.heads.pairs import Pair
 from fitzroy.compiler.passes.heads.segments import last_nodes
 
-_NANODETS = {3: Scheme.NANODET, 4: Scheme.NANODET_PLUS}
+_OF_DISTRIBUTIONS = {3: Scheme.NANODET, 4: Scheme.NANODET_PLUS, 5: Scheme.GFL}
 """By the number of levels."""
 
 _SSDS: dict[tuple[tuple[int, int], ...], Scheme] = {
@@ -57,7 +57,7 @@ def scheme_of(
     if graph.type(pair.boxes).shape[2] > BOX:
         return _of_points(graph, pair) if pair.apart else Scheme.BLAZE
     if pair.distances:
-        return _NANODETS.get(len(levels))
+        return _OF_DISTRIBUTIONS.get(len(levels))
     distances = distances_of(graph, pair.cells or pair.boxes)
     if distances is not None:
         return _of_distances(pair, distances, size, levels)
