@@ -388,6 +388,43 @@ def queries(seed: int = 1, *, ranked: bool = False) -> Graph:
     return m.done(m.join([*columns, m.reshape(m.emit("cast", [kind], (1, ROWS)), 1, ROWS, 1)], 2))
 
 
+def transformer(
+    seed: int = 1,
+    *,
+    form: str = "logits",
+    refines: str | None = None,
+    columns: int = CLASSES + 1,
+    stacked: bool = False,
+) -> Graph:
+    """DETR and its like: boxes of queries [1,n,4], and what classes have [1,n,c].
+
+    Args:
+        seed: of the layers.
+        form: `logits`, `softmax`, `objects` for a softmax without its last class, or `joined` for a
+            softmax in the same output as boxes.
+        refines: what is added to boxes before their sigmoid: `places` of each query, which are
+            constant, `guesses` of a layer, or nothing.
+        columns: classes, with that for no object if there is one.
+        stacked: whether boxes are the last of those of two layers, which are stacked.
+    """
+    m = Maker(seed)
+    encoded, logits = m.rows([4]), m.rows([columns])
+    if refines == "places":
+        centre, extent = m.split(encoded, 2, 2, 2)
+        encoded = m.join([m.binary("add", centre, m.random.normal(0, 1, (ROWS, 2))), extent], 2)
+    elif refines == "guesses":
+        encoded = m.binary("add", encoded, m.rows([4]))
+    boxes, scores = m.sigmoid(encoded), logits
+    if stacked:
+        layers = [m.reshape(x, 1, 1, ROWS, 4) for x in (m.sigmoid(m.rows([4])), boxes)]
+        boxes = m.reshape(m.slice(m.join(layers, 0), 0, 1, 1), 1, ROWS, 4)
+    if form != "logits":
+        scores = m.emit("softmax", [logits], m.shape(logits), SoftmaxAttributes())
+    if form == "objects":
+        scores = m.slice(scores, 2, 0, columns - 1)
+    return m.done(m.join([boxes, scores], 2)) if form == "joined" else m.done(scores, boxes)
+
+
 FAMILIES = {
     "dfl": dfl,
     "plain": plain,

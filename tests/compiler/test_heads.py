@@ -25,7 +25,13 @@ from fitzroy.compiler.ops.shape import GatherAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
-from fitzroy.compiler.passes.heads.rewriting import ListDetections, kept_float, limits
+from fitzroy.compiler.passes.heads.rewriting import (
+    ListDetections,
+    kept_float,
+    limits,
+    with_detections,
+)
+from fitzroy.compiler.quantization.comparison import stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.formats import tflite
@@ -149,6 +155,59 @@ def test_queries(ranked: bool) -> None:
     (pattern,) = kept_float(result)
     decoders = {node.op for node in result.nodes() if fnmatchcase(node.outputs[0], pattern)}
     assert decoders >= {"sigmoid", "add", "log", "div"}
+
+
+def check_queries(graph: Graph, boxes: Floats, scores: Floats) -> None:
+    """A detector lists boxes [n,4] of queries by their best scores [n,c]; the host decodes them."""
+    result = listed(graph)
+    rows = fitzroy.evaluate(result, {"image": image()})["detections"]
+    best = scores.max(axis=1)
+    order = np.argsort(-best, kind="stable")[:MOST]
+    order = order[best[order] > SCORE]
+    assert len(order) > 10
+    low, high = (boxes[order, :2] + side * boxes[order, 2:] / 2 for side in (-1, 1))
+    wanted = np.concatenate([low, high], axis=1) * detectors.SIDE
+    np.testing.assert_allclose(rows[: len(order), :4], wanted, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(rows[: len(order), 4], best[order], rtol=1e-4)
+    np.testing.assert_array_equal(rows[: len(order), 5], scores[order].argmax(axis=1))
+    assert not rows[len(order) :].any()
+    (pattern,) = kept_float(result)
+    decoders = {node.op for node in result.nodes() if fnmatchcase(node.outputs[0], pattern)}
+    assert "sigmoid" in decoders
+
+
+@pytest.mark.parametrize("form", ["logits", "softmax", "objects", "joined"])
+def test_queries_whose_classes_share_a_softmax(form: str) -> None:
+    """DETR and YOLOS: the last class is none of an object, and boxes refine nothing."""
+    graph = detectors.transformer(form="softmax")
+    scores, boxes = (fitzroy.evaluate(graph, {"image": image()})[x][0] for x in graph.outputs)
+    check_queries(detectors.transformer(form=form), boxes, scores[:, : detectors.CLASSES])
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("refines", ["places", "guesses"])
+def test_queries_that_refine_have_scores_of_their_own(refines: str, stacked: bool) -> None:
+    """Conditional and Deformable DETR add to reference points, and have no class for no object."""
+    graph = detectors.transformer(refines=refines, stacked=stacked)
+    scores, boxes = (fitzroy.evaluate(graph, {"image": image()})[x][0] for x in graph.outputs)
+    check_queries(graph, boxes, 1 / (1 + np.exp(-scores)))
+
+
+def test_quantized_queries() -> None:
+    """Boxes are off by parts of pixels, as their layers are, and scores by steps of 8 bits."""
+    options = HeadOptions(True, score_threshold=SCORE, most=MOST)
+    graph = with_detections(detectors.transformer(), options)
+    samples = [{"image": image(seed)} for seed in range(4)]
+    chosen = QuantizeOptions(keep_float=kept_float(graph))
+    result = quantize_model(graph, samples, chosen, limits=limits(graph, options)).graph
+    exact = fitzroy.evaluate(graph, {"image": image()})["detections"]
+    given = {"image": stored_input(image(), result.type("image"))}
+    found = fitzroy.evaluate(result, given)["detections"]
+    for row in exact[:10]:
+        near = found[found[:, 5] == row[5]]
+        apart = np.abs(near[:, :4] - row[:4]).max(axis=1)
+        assert apart.min() < 1
+        assert abs(near[apart.argmin(), 4] - row[4]) < 0.05
 
 
 def test_codings() -> None:

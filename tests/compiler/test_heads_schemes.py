@@ -88,7 +88,7 @@ def decoded(rows: Floats, levels: int, middle: float, bins: int = BINS) -> Float
 @pytest.mark.parametrize("form", ["joined", "apart", "flat"])
 @pytest.mark.parametrize(("levels", "middle"), [(3, 0.5), (4, 0.0), (5, 0.0)])
 def test_distributions_without_points(form: str, levels: int, middle: float) -> None:
-    """NanoDet has points in the middle of cells; NanoDet-Plus and GFL, with more levels, corners."""
+    """NanoDet has points in the middle of cells; NanoDet-Plus and GFL have corners."""
     check_distributions(nanodet(levels, form), levels, middle)
 
 

@@ -4,7 +4,9 @@ All four numbers are sigmoids, of sums that may refine an earlier guess, in part
 cell and no anchor has a part in them, so that 8 bits of a sigmoid would be steps of more than a
 pixel: the host computes it, and all that leads from results of layers to it.
 
-Such a model is trained to give every object once.
+Such a model is trained to give every object once. Those that refine a guess have a score for each
+class, and those that do not, such as DETR, let the classes share a softmax with one for no object,
+which is the last.
 """
 
 from __future__ import annotations
@@ -17,11 +19,18 @@ import numpy.typing as npt
 
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.box_coding import BoxCoding, decoded
+from fitzroy.compiler.ops.box_coding import BOX, BoxCoding, decoded
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.detections import DECODING, sigmoid
-from fitzroy.compiler.passes.heads.columns import MOVERS
-from fitzroy.compiler.passes.heads.probing import Probe
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.passes.heads.columns import (
+    MOVERS,
+    Columns,
+    Region,
+    source_of,
+)
+from fitzroy.compiler.passes.heads.probing import Probe, probes
+from fitzroy.compiler.passes.heads.segments import comes_from_layers, is_shared, last_nodes
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,6 +61,83 @@ def _is_scaled(boxes: Floats, answers: Floats) -> bool:
     units = np.abs(answers).max(axis=0) / np.abs(boxes).max(axis=0)
     same = np.allclose(units[:2], units[2:], rtol=_TOLERANCE)
     return same and np.allclose(boxes * units, answers, atol=_TOLERANCE * float(units.max()))
+
+
+def rows_of_queries(columns: Columns) -> str | None:
+    """Boxes of queries and scores as rows [1,n,4+c], of a model that gives both apart.
+
+    Logits go through the function that the model was trained with.
+
+    Returns:
+        The rows; None if the outputs are others.
+    """
+    graph = columns.graph
+    shapes = {name: graph.type(name).shape for name in graph.outputs}
+    if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes.values()):
+        return None
+    for boxes, scores in (graph.outputs, graph.outputs[::-1]):
+        if shapes[boxes][2] != BOX or shapes[boxes][:2] != shapes[scores][:2]:
+            continue
+        own = _unstacked(columns, boxes)
+        ways = [x for x in probes(graph, own, source_of) if x.region.size == BOX]
+        if are_queries(ways):
+            sure = _scores(graph, _unstacked(columns, scores), ways[-1])
+            return columns.joined([own, sure], 2)
+    return None
+
+
+def _unstacked(columns: Columns, name: str) -> str:
+    """What computes one of several values that are stacked; a value that is none of such itself."""
+    graph, node = columns.graph, columns.graph.producer(name)
+    if node is not None and node.op == "reshape":
+        read = str(node.inputs[0])
+        own = _unstacked(columns, read)
+        return name if own == read else columns.reshaped(own, graph.type(name).shape)
+    source = source_of(graph, name)
+    if source is None or source.size > 1:
+        return name
+    return columns.take(source.name, source.axis, source.begin, source.size)
+
+
+def _scores(graph: Graph, name: str, way: Probe) -> str:
+    """Scores of queries, of logits or as they are.
+
+    Args:
+        graph: the graph.
+        name: what the model gives.
+        way: the longest way to boxes.
+    """
+    if {node.op for node in last_nodes(graph, name)} <= {"sigmoid", "softmax"}:
+        return name
+    type = graph.type(name)
+    if _refines(graph, way):
+        return graph.emit("sigmoid", [name], type)
+    return graph.emit("softmax", [name], type, SoftmaxAttributes())
+
+
+def _refines(graph: Graph, way: Probe) -> bool:
+    """Whether boxes depend on more than what layers give, or on the number of their query."""
+    zero = way.constant(0)
+    return not comes_from_layers(graph, way.region.name) or not np.allclose(zero, zero[0])
+
+
+def shared_scores(columns: Columns, part: Region) -> str | None:
+    """Scores [1,n,c] of a softmax, without its last class, which stands for no object.
+
+    Args:
+        columns: makes parts of values.
+        part: the columns of rows that may be such scores, with or without that class.
+    """
+    graph = columns.graph
+    name = columns.take(part.name, part.axis, part.begin, part.size)
+    if is_shared(columns, part):
+        return columns.sliced(name, part.axis, 0, part.size - 1)
+    source = source_of(graph, name)
+    if source is None or source.begin or source.axis != part.axis:
+        return None
+    whole = Region(source.name, source.axis, 0, part.size + 1)
+    same = graph.type(source.name).shape[source.axis] == whole.size
+    return name if same and is_shared(columns, whole) else None
 
 
 def on_host(graph: Graph, boxes: str) -> str:

@@ -34,7 +34,12 @@ from fitzroy.compiler.passes.heads.probing import (
     gives_corners,
     probes,
 )
-from fitzroy.compiler.passes.heads.queries import are_queries, on_host
+from fitzroy.compiler.passes.heads.queries import (
+    are_queries,
+    on_host,
+    rows_of_queries,
+    shared_scores,
+)
 from fitzroy.compiler.passes.heads.real_numbers import in_real_numbers
 from fitzroy.compiler.passes.heads.scores import is_rescaled, product_of, without_sigmoid
 from fitzroy.compiler.passes.heads.segments import (
@@ -97,6 +102,9 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
             return _Outputs(columns, name, size).head()
         except _NoHeadError as error:
             rejects.append(_reject(graph, name, str(error)))
+    queries = rows_of_queries(columns)
+    if queries is not None:
+        return _of_best(columns, Rows(queries), size)
     rows = rows_with_scores(columns)
     if rows is not None and (pair is None or not pair.apart):
         return _of_best(columns, rows, size)
@@ -322,11 +330,14 @@ class _Outputs:
             raise _NoHeadError(f"{count} rows of {width} columns")
         decoded = self.columns.take(rows, 2, 0, BOX)
         boxes, decoder, scale = self._coded_boxes(decoded)
+        ways = [] if decoder is not None else list(self._ways(decoded))
+        queries = are_queries(ways)
         first = BOX + self._is_sure(rows)
         scored = [
             part
             for part in segments(self.graph, rows)
-            if part.begin >= first and (self._is_scored(part) or self._shares(part, decoder))
+            if part.begin >= first
+            and (self._is_scored(part) or self._shares(part, decoder, queries=queries))
         ]
         if not scored or scored[0].begin != first:
             chosen = is_chosen(graph, rows)
@@ -336,7 +347,7 @@ class _Outputs:
             joint += [part] if part.begin == joint[-1].end else []
         end = joint[-1].end
         begin, objectness, root = first, None, False
-        shared = self._shares(scored[0], decoder)
+        shared = self._shares(scored[0], decoder, queries=queries)
         product = product_of(self.columns, self.columns.take(rows, 2, begin, end - begin))
         if shared is not None:
             scores, end = shared, scored[0].end
@@ -348,15 +359,13 @@ class _Outputs:
                 begin += 1
             scores = self._score(rows, begin, end - begin)
         points, masks = self._beside(rows, end, decoder)
-        queries = False
         if decoder is None:
-            ways = list(self._ways(decoded))
-            queries = are_queries(ways)
             coding, anchors, exponent = _plain(ways), None, 1.0
         else:
             coding, exponent = decoder.coding, decoder.exponent
             anchors = decoder.anchors
-        y_first = points is None and masks is None and self._is_y_first(decoded, decoder)
+        alone = points is None and masks is None
+        y_first = alone and not queries and self._is_y_first(decoded, decoder)
         if anchors is not None:
             x_first = anchors[:, [1, 0, 3, 2, 5, 4]] if y_first else anchors
             anchors = x_first * np.resize(np.array(scale, np.float32), ANCHOR)
@@ -368,7 +377,7 @@ class _Outputs:
             boxes = on_host(graph, boxes)
         return Head(
             self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
-            logits=shared is None, background=0 if shared is None else 1, root=root,
+            logits=shared is None, background=int(shared is not None and not queries), root=root,
             points=points, masks=masks, once=once or queries, y_first=y_first,
         )  # fmt: skip
 
@@ -429,19 +438,22 @@ class _Outputs:
         name = self.columns.take(part.name, part.axis, part.begin, part.size)
         return product_of(self.columns, name) is not None
 
-    def _shares(self, part: Region, decoder: Decoder | None) -> str | None:
-        """Scores of classes that share one probability, the first of which stands for no object.
+    def _shares(self, part: Region, decoder: Decoder | None, *, queries: bool) -> str | None:
+        """Scores of classes that share one probability.
 
-        So SSDs have them, whose boxes are relative to anchors. Transformers, whose boxes are not,
-        put the class for no object last.
+        The first class of SSDs, whose boxes are relative to anchors, stands for no object. Queries
+        have that class last.
 
         Args:
             part: the columns that may be such scores.
             decoder: how boxes are encoded.
+            queries: whether boxes are those of queries.
 
         Returns:
-            The scores [1,n,c]; None if they are others.
+            The scores [1,n,c], for queries without the class for no object; None for others.
         """
+        if queries:
+            return shared_scores(self.columns, part)
         if decoder is None or not is_shared(self.columns, part):
             return None
         return self.columns.take(part.name, part.axis, part.begin, part.size)
