@@ -27,6 +27,7 @@ from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.kept import post_processing_of
 from fitzroy.compiler.passes.heads.keypoints import keypoints_head
 from fitzroy.compiler.passes.heads.pairs import Pair, joined_pair, pair_of
+from fitzroy.compiler.passes.heads.priors import priors_head
 from fitzroy.compiler.passes.heads.probing import (
     Decoder,
     Probe,
@@ -95,6 +96,9 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
     pair = pair_of(columns)
     if anchors is not None:
         return anchored_head(columns, _demanded(columns, pair), size, anchors)
+    priors = priors_head(columns, size)
+    if priors is not None:
+        return priors
     outputs = [name for name in graph.outputs if graph.type(name).rank == 3]
     rejects = []
     for name in outputs:
