@@ -38,7 +38,9 @@ def test_outputs_stay(family: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("family", ["dfl", "plain", "exponential", "pose"])
+@pytest.mark.parametrize(
+    "family", ["dfl", "plain", "anchored", "exponential", "sigmoid centres", "pose"]
+)
 def test_scores_that_8_bits_hardly_tell_from_none_have_no_steps(family: str) -> None:
     """Those below half of a step of their probability, in all values that have their logits."""
     found = emphasis(detectors.FAMILIES[family](), PLAIN_OUTPUTS, [])
@@ -48,6 +50,19 @@ def test_scores_that_8_bits_hardly_tell_from_none_have_no_steps(family: str) -> 
         assert 1 / (1 + np.exp(-low)) < _HALF_A_STEP
     assert found.rare
     assert found.rare <= set(found.graph.values)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("cells_first", [False, True])
+def test_one_sigmoid_of_objectness_and_classes(apart: bool, cells_first: bool) -> None:
+    """A list reads them apart. What boxes are made of keeps its range."""
+    found = emphasis(detectors.anchored(apart=apart, cells_first=cells_first), PLAIN_OUTPUTS, [])
+    graph = found.graph
+    read = [str(node.inputs[0]) for node in graph.nodes() if node.op == "sigmoid"]
+    columns = {name: graph.type(name).shape[-1] for name in read if graph.type(name).rank == 5}
+    assert set(columns.values()) == {2, 1 + detectors.CLASSES}
+    for name, count in columns.items():
+        assert (name in found.limits) == (count > 2)
 
 
 def test_single_numbers_are_no_rows_of_boxes() -> None:

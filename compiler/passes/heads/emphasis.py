@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Quantization
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import FOLDING
 from fitzroy.compiler.passes.heads.box_parts import with_box_parts
@@ -26,7 +26,9 @@ from fitzroy.compiler.passes.heads.rewriting import (
     features,
     kept_float,
     limits,
+    moved,
 )
+from fitzroy.compiler.passes.heads.segments import last_nodes
 from fitzroy.compiler.quantization.statistics import Range, Sample
 
 _FAINT = HeadOptions(detections=True, score_threshold=0.005)
@@ -91,10 +93,56 @@ def _of_outputs(graph: Graph) -> Emphasis:
         return Emphasis(graph)
     count = len(graph.outputs)
     own = both.cut(both.outputs[:count])
-    found = limits(both.cut(both.outputs[count:]), _FAINT)
+    listed = both.cut(both.outputs[count:])
+    found = limits(listed, _FAINT)
     given = set(_given(own))
-    seen = {name: ends for name, ends in found.items() if name in own.values and name not in given}
+    ends = found | _joint_limits(own, listed, found)
+    seen = {name: x for name, x in ends.items() if name in own.values and name not in given}
     return Emphasis(own, seen, features(own, _FAINT), logits=given & found.keys())
+
+
+def _joint_limits(own: Graph, listed: Graph, found: Mapping[str, Range]) -> dict[str, Range]:
+    """Limits of logits that a model has in one value, and a list of its objects in several.
+
+    YOLOs with anchors have a sigmoid for the objectness and for classes, which are apart in a list.
+
+    Args:
+        own: the model.
+        listed: the same with the list of its objects in the place of its outputs.
+        found: limits of logits, by their names in `listed`.
+
+    Returns:
+        The limits of values before sigmoids of the model, all of whose channels are such logits.
+    """
+    known: dict[tuple[str, bytes], Range] = {}
+    for name, ends in found.items():
+        node = listed.producer(name)
+        if node is not None:
+            known |= dict.fromkeys(_channels(listed, node), ends)
+    limited: dict[str, Range] = {}
+    for node in own.nodes():
+        if node.op != "sigmoid":
+            continue
+        read = str(node.inputs[0])
+        layers = [list(_channels(own, layer)) for layer in last_nodes(own, read)]
+        channels = {key for layer in layers for key in layer}
+        if all(layers) and channels and channels <= known.keys():
+            lowest = min(known[key][0] for key in channels)
+            highest = max(known[key][1] for key in channels)
+            limited |= dict.fromkeys(moved(own, read), (lowest, highest))
+    return limited
+
+
+def _channels(graph: Graph, layer: Node) -> Iterator[tuple[str, bytes]]:
+    """What computes each channel of a convolution: what that reads, and its filter with its bias.
+
+    Nothing for other nodes, and for filters that are computed.
+    """
+    read = [graph.value(name).data for name in layer.inputs[1:] if name is not None]
+    constants = [data for data in read if data is not None]
+    if layer.op == "conv_2d" and len(constants) == len(read):
+        for rows in zip(*constants, strict=True):
+            yield str(layer.inputs[0]), b"".join(row.tobytes() for row in rows)
 
 
 def coarse_scores(
