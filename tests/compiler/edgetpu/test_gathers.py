@@ -13,7 +13,7 @@ from fitzroy.compiler.ops.arrangement import (
     ReverseAttributes,
     TileAttributes,
 )
-from fitzroy.compiler.ops.shape import GatherAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.shape import GatherAttributes, PadAttributes, ReshapeAttributes
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized
@@ -133,6 +133,15 @@ def test_repetitions_and_reversals_are_exact(
 def test_orders_of_too_many_channels_are_refused_before_weights_are_made() -> None:
     graph = gathered((1, 70_000), 1, np.arange(70_000)[::-1])
     (reasons,) = refusals(graph).values()
+    assert "put channels in order" in reasons[0].reason
+
+
+def test_borders_of_too_many_channels_are_refused_before_weights_are_made() -> None:
+    model, x = squares((1, 1, 1, 70_000))
+    after = model.of(x).with_shape((1, 1, 1, 70_002))
+    border = PadAttributes((0, 0, 0, 1), (0, 0, 0, 1))
+    model.graph.outputs.append(model.emit("pad", [x], after, border))
+    (reasons,) = refusals(model.graph).values()
     assert "put channels in order" in reasons[0].reason
 
 

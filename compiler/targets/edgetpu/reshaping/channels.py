@@ -10,12 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Quantization, TensorType
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 
 FILL = -1
 """In the place of a channel's number: the fill."""
+
+_MOST_WEIGHTS = 1 << 22
+"""Weights of a convolution that puts channels in order; a chip holds twice as many."""
 
 
 def picked(
@@ -29,9 +33,18 @@ def picked(
         order: for each channel of the result, the number of the channel that it is, or `FILL`.
         type: type of the result [1,h,w,len(order)], quantized as the image is.
         fill: steps from the zero point to what fills channels.
+
+    Raises:
+        UnsupportedError: there are too many channels.
     """
     before = rewriting.graph.type(image)
     assert before.quantization is not None
+    count = before.shape[-1]
+    if count * len(order) > _MOST_WEIGHTS:
+        raise UnsupportedError(
+            f"{rewriting.call.node.name!r} makes {len(order)} of {count} channels, which are "
+            f"{count * len(order)} weights: at most {_MOST_WEIGHTS} put channels in order"
+        )
     chosen = np.asarray(order)
     weights = np.zeros((len(chosen), 1, 1, before.shape[-1]), before.dtype.numpy)
     (known,) = np.nonzero(chosen != FILL)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.arrangement import ReverseAttributes, TileAttributes, mirrored
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import GatherAttributes
@@ -28,9 +27,6 @@ from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
 )
 
 _ROWS, _COLUMNS = 1, 2
-
-_MOST_WEIGHTS = 1 << 22
-"""Weights of a convolution that puts channels in order; a chip holds twice as many."""
 
 
 def _known(call: Call) -> list[int] | None:
@@ -90,11 +86,6 @@ def _gather(legalizer: Legalizer, call: Call) -> None:
         math.prod(before.shape[axis + 1 :]),
     )
     if inner == 1:
-        if count * len(indices) > _MOST_WEIGHTS:
-            raise UnsupportedError(
-                f"{call.node.name!r} takes {len(indices)} of {count} channels, which are "
-                f"{count * len(indices)} weights: at most {_MOST_WEIGHTS} put channels in order"
-            )
         image = rewriting.reshape(name, (1, *grid(outer), count))
         type = before.with_shape((1, *grid(outer), len(indices)))
         taken = picked(rewriting, image, indices, type)
