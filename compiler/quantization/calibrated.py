@@ -25,6 +25,7 @@ from fitzroy.compiler.quantization.ranges import (
     is_last,
     readers_function,
 )
+from fitzroy.compiler.quantization.recurrences import recurrences
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
 from fitzroy.compiler.quantization.scheme import Scheme, choose
 from fitzroy.compiler.quantization.sensitivity import sensitivities
@@ -165,9 +166,10 @@ class Calibrated:
             parameters.update(_compensated(source, scheme, parameters, statistics))
             if options.correct_bias:
                 fits = recipe.fits
+                steps = {step.outputs[0] for steps in recurrences(source) for step in steps}
                 parameters = corrected(
                     source, scheme, parameters, samples, fits_weights=fits,
-                    few={*self.bounds, *self.above}, rare=self.rare, progress=progress,
+                    few={*self.bounds, *self.above, *steps}, rare=self.rare, progress=progress,
                 )  # fmt: skip
         borders = Borders(options.input_type, options.output_type)
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))

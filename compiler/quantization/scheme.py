@@ -12,6 +12,7 @@ from fitzroy.base.types import Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.quantization.functions import ElementFunction
 from fitzroy.compiler.quantization.ranges import asymmetric
+from fitzroy.compiler.quantization.recurrences import recurrences
 from fitzroy.compiler.quantization.rules import (
     RULES,
     Key,
@@ -120,6 +121,10 @@ class _Chooser:
         for node in self.graph.nodes():
             if node.name not in self.floats:
                 self.add(node)
+        for steps in recurrences(self.graph):
+            added = [step for step in steps if step.name not in self.floats]
+            self.groups.join(*(self.operands[step.name][0] for step in added))
+            self.groups.join(*(step.outputs[0] for step in added))
         chosen: dict[Key, Quantization] = {}
         for members in self.groups.members().values():
             chosen.update(dict.fromkeys(members, self.quantization(members)))

@@ -58,16 +58,14 @@ def connected(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None) ->
     if kernel.data is None or x.data is not None or x.rank < 1:
         result = multiplied(build, x, kernel)
         return result if bias is None else build.add(result, bias)
-    columns = kernel.data
     if not x.is_plain and len(parts_of(x)[-1]) == 1:
         x = build.plain(x)
     if x.is_plain:
         order = (*(axis for axis in x.perm if axis != x.rank - 1), x.rank - 1)
         name = build.value(x, order)
     else:
-        name, columns, order = _reordered(build, x, columns)
-    filter = build.constant(np.ascontiguousarray(columns.T), kernel.name)
-    return _connect(build, (name, order), build.value(filter), bias)
+        name, kernel, order = _reordered(build, x, kernel)
+    return _connect(build, (name, order), build.value(kernel, (1, 0)), bias)
 
 
 def _connect(
@@ -80,24 +78,23 @@ def _connect(
     return build.variable(build.emit("fully_connected", operands, attributes), order)
 
 
-def _reordered(
-    build: Builder, x: Tensor, columns: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-) -> tuple[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]], tuple[int, ...]]:
+def _reordered(build: Builder, x: Tensor, kernel: Tensor) -> tuple[str, Tensor, tuple[int, ...]]:
     """Rows whose elements are stored in another order, and a matrix whose rows follow them."""
     parts = parts_of(x)[-1]
     outer = parts[0]
     inner = [axis for axis in x.perm if axis in parts]
     if list(x.perm[-len(parts) :]) != inner or len(parts_of(x)) != outer + 1:
         x = build.plain(x)
-        return build.value(x), columns, identity(x.rank)
+        return build.value(x), kernel, identity(x.rank)
     from fitzroy.compiler.ops.shape import ReshapeAttributes
 
     lead = x.perm[: -len(parts)]
     shape = (*(x.split[axis] for axis in lead), x.shape[-1])
     name = build.emit("reshape", [x.name], ReshapeAttributes(shape))
-    cube = columns.reshape(*(x.split[axis] for axis in parts), -1)
+    assert kernel.data is not None, "a constant"
+    cube = kernel.data.reshape(*(x.split[axis] for axis in parts), -1)
     moved = cube.transpose(*(axis - outer for axis in inner), len(parts))
-    return name, moved.reshape(columns.shape), (*lead, outer)
+    return name, build.constant(moved.reshape(kernel.shape), kernel.name), (*lead, outer)
 
 
 @imports("MatMul")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Layer:
     functions: Sequence[Function]
     hidden: int
     clip: Function
+    _rows: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     def gate(self, x: Tensor, index: int) -> Tensor:
         """The columns of one gate of [B,gates*H]."""
@@ -50,10 +51,12 @@ class Layer:
         return sliced(self.build, x, begin, (*x.shape[:-1], self.hidden), [1] * x.rank)
 
     def rows(self, index: int, count: int = 1) -> Tensor:
-        """Recurrent weights of some gates, transposed: [H,count*H]."""
-        size = (count * self.hidden, self.hidden)
-        part = sliced(self.build, self.recurrent, (index * self.hidden, 0), size, (1, 1))
-        return self.build.transpose(part, (1, 0))
+        """Recurrent weights of some gates, transposed: [H,count*H]; one value for all steps."""
+        if (index, count) not in self._rows:
+            size = (count * self.hidden, self.hidden)
+            part = sliced(self.build, self.recurrent, (index * self.hidden, 0), size, (1, 1))
+            self._rows[index, count] = self.build.transpose(part, (1, 0))
+        return self._rows[index, count]
 
     def at(self, step: int) -> Tensor:
         """Products of one step of the sequence: [B,gates*H]."""

@@ -255,18 +255,24 @@ def _in_place(
     found, firsts = Parts(), dict[str, int]()
     every = [*held, *(layer for demand in demands for layer in demand.shared)]
     families = vectors.families(every, tensors)
+    sharing = {demand.layer: (demand.layer, *demand.shared) for demand in demands}
     for layer, items in held.items():
         placed = []
         for item in items:
             if item.kind is not OperandKind.FULLY_CONNECTED:
                 placed.append(item)
                 continue
-            origin = rows.origin(item.blocks)
-            for vector in families.pop(layer.writes, []):
+            users = sharing[layer]
+            given = {firsts.get(one.writes, 0) for one in users if one.writes not in families}
+            origin = given.pop() if given else rows.origin(item.blocks)
+            for vector in (vector for one in users for vector in families.pop(one.writes, [])):
                 firsts[vector.name] = origin
                 families.pop(vector.name, None)
-            origin = firsts.get(layer.writes, 0)
-            taken = rows.blocks(item.words // item.blocks, item.blocks, origin)
+            taken = (
+                NoRows(item.words, "results of the same weights begin on several tiles", rows)
+                if given
+                else rows.blocks(item.words // item.blocks, item.blocks, origin)
+            )
             rows = taken.rows
             if isinstance(taken, Taken):
                 pieces[item.name] = taken.pieces

@@ -6,7 +6,7 @@ all, which are taken apart when an operator needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fitzroy.base.errors import UnsupportedError
@@ -20,7 +20,6 @@ from fitzroy.compiler.ops.shape import (
     SplitAttributes,
     StridedSliceAttributes,
 )
-from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     Legalizer,
     legalizes_first,
@@ -28,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     several,
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.layers.sharing import sharing_weights
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.row_operators import apply_to_rows
@@ -116,18 +116,7 @@ def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     )
     first = len(legalizer.layers)
     rewriting.run(legalizer)
-    legalizer.layers[first:] = _sharing_weights(legalizer.layers[first:])
-
-
-def _sharing_weights(layers: Sequence[Layer]) -> Iterator[Layer]:
-    """Layers of which convolutions have weights of the same bytes in the same rows."""
-    known: dict[bytes, tuple[Weights, ...]] = {}
-    for layer in layers:
-        if type(layer) is Convolution:
-            key = b"".join(item.content.tobytes() for item in layer.weights)
-            yield replace(layer, weights=known.setdefault(key, layer.weights))
-        else:
-            yield layer
+    legalizer.layers[first:] = sharing_weights(legalizer.layers[first:], Convolution)
 
 
 def _image(rewriting: Rewriting, value: Value | None, number: int) -> str | None:

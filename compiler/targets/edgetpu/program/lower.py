@@ -28,9 +28,11 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.layers.sharing import sharing_weights
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.lowerings.borders import padded_images
 from fitzroy.compiler.targets.edgetpu.lowerings.channels_in_turn import channels_in_turn
+from fitzroy.compiler.targets.edgetpu.lowerings.fully_connected import FullyConnected
 from fitzroy.compiler.targets.edgetpu.lowerings.groups import ungrouped
 from fitzroy.compiler.targets.edgetpu.lowerings.joined_products import joined_products
 from fitzroy.compiler.targets.edgetpu.lowerings.tables import as_tables
@@ -141,6 +143,7 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
     whole = rewritten(graph, options)
     legalizer = Legalizer(whole.graph, options)
     legalizer.run(whole.origins)
+    legalizer.layers[:] = sharing_weights(legalizer.layers, FullyConnected)
     send_densely(legalizer)
     return host_layers.layered(legalizer)
 
