@@ -86,6 +86,8 @@ class OperandKind(IntEnum):
     """An owner sends the words to all tiles; several owners may share them."""
     PACKED = 2
     """Words of four lanes, 16 to the row, on a single owner that sends whole rows."""
+    MATRICES = 3
+    """Small matrices, which every tile reads in place, as blocks; no layer's own parameters."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

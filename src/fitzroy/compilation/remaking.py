@@ -33,7 +33,7 @@ from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.formats.compilation_record import PackageRecord
 from fitzroy.formats.darwinn import Executable, Layer, PackageFile
-from fitzroy.formats.object_file import ObjectFile, Operand
+from fitzroy.formats.object_file import ObjectFile, Operand, OperandKind
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import disassemble, positions
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -63,8 +63,13 @@ class _Made:
     nodes: dict[str, Node]
 
     def origin(self, operand: Operand) -> str:
-        """The node that an operand belongs to: its name begins with that of the node."""
+        """The node that an operand belongs to: its name begins with that of the node.
+
+        Small matrices belong to none, and have their own name.
+        """
         name = operand.name or ""
+        if operand.kind == OperandKind.MATRICES:
+            return name
         return max((node for node in self.nodes if name.startswith(node)), key=len, default=name)
 
     def title(self, origin: str) -> str:
@@ -380,20 +385,24 @@ def _patched_operands(
         assert holder is not None
         assert operand.data is not None
         number, size = numbers[id(holder)], len(operand.data)
-        held = _blob(holder)[ends[number] : ends[number] + size]
+        begin = ends[number]
+        ends[number] += size
+        changed = int((_blob(holder)[begin : begin + size] != operand.data).sum())
+        if operand.kind == OperandKind.MATRICES and not changed:
+            # Factors of sums, for example: no operator has them as weights.
+            continue
         origin = made.origin(operand)
         change = constants.pop(origin, None)
         yield PatchedOperand(
             made.title(origin),
             number,
-            ends[number],
+            begin,
             size,
-            int((held != operand.data).sum()),
+            changed,
             None,
             counts.pop(origin, 0),
             () if change is None else tuple(_constants(change)),
         )
-        ends[number] += size
 
 
 def _constants(change: _Change) -> Iterator[tuple[str, float, float]]:

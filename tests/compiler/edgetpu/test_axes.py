@@ -478,7 +478,7 @@ def test_images_share_weights(options: Options) -> None:
     graph = finished(model, convolved(model, convolved(model, x, 100), 150, 2))
     compiled = lower(graph, options)
     whole = {(operand.name or "").partition("[")[0] for operand in compiled.operands or ()}
-    assert len(whole) == 2
+    assert len(whole - {"matrices"}) == 2
     (package,) = link([compiled])
     assert differences(graph, package, 1) == ""
 

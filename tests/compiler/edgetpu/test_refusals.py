@@ -147,8 +147,9 @@ def test_what_belongs_to_no_operator_is_an_internal_error(monkeypatch: pytest.Mo
         builder.emit(TileFence(tiles=1 << 16, idle=0))
 
     monkeypatch.setattr(matrices, "put_identity", wrong)
+    # Without parameters on the chip, a program makes the matrix before its first operator.
     with pytest.raises(InternalError, match="the program does not encode"):
-        lower.lower(convolutions(1))
+        lower.lower(convolutions(1), Options(parameter_rows=0))
 
 
 def test_an_operator_without_memory_stays_on_the_host(tmp_path: Path) -> None:

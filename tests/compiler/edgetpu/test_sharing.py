@@ -13,6 +13,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.formats.object_file import OperandKind
 
 _WIDTH = 160
 
@@ -59,7 +60,8 @@ def chain(*products: int, joins: tuple[int, ...] = ()) -> Graph:
 
 def held(graph: Graph) -> int:
     """How many parameters of fully connected layers a program has."""
-    return len(lower(graph).operands or ())
+    kinds = [operand.kind for operand in lower(graph).operands or ()]
+    return len(kinds) - kinds.count(OperandKind.MATRICES)
 
 
 def check(graph: Graph) -> None:

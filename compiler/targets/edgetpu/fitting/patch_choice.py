@@ -16,6 +16,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.knapsack import knapsack
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Layer,
     Step,
+    matrix_rows,
 )
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options, Recipes
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
@@ -89,7 +90,7 @@ def choose_patches(
                 cycles += step.layer.blocking(step.result).cycles
     wanted = list(results)
     items = {id(item): item.words for layer in others for item in layer.weights}
-    taken = sum(items.values())
+    taken = sum(items.values()) + TILES * matrix_rows(others)
     if not wanted:
         return Patches({}, 0.0, compact=True)
     free = channels.free(steps, options.recipes)

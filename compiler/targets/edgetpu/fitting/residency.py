@@ -71,11 +71,13 @@ class Residency:
         pieces: rows of weights that stay on the chip, by name.
         weights: weights of every layer, divided into what stays and what does not.
         firsts: tiles where vectors begin whose blocks have weights in place, by name.
+        free: the rows that are left.
     """
 
     pieces: Mapping[str, Sequence[Piece]]
     weights: Mapping[Layer, tuple[Weights, ...]]
     firsts: Mapping[str, int]
+    free: WideRows
 
     @property
     def complete(self) -> bool:
@@ -223,7 +225,7 @@ def _placed(
     for demand in demands:
         for layer in demand.shared:
             found[layer] = found[demand.layer]
-    return Residency(pieces, found, blocks.firsts)
+    return Residency(pieces, found, blocks.firsts, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,13 @@ Parameters get the other rows; if they do not fit, patches are made as small as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fitzroy.base.progress import advance
+from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.fitting import channels, milestones, patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
@@ -23,18 +26,23 @@ from fitzroy.compiler.targets.edgetpu.fitting.residency import (
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.staging import choose_staging
 from fitzroy.compiler.targets.edgetpu.host.flow import flows
-from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights, matrix_rows
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
-from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, WideRows
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Placed, Vector
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Taken, WideRows
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Placed, Vector
+from fitzroy.formats.object_file import OperandKind
 
 IDENTITY = WIDE_ROWS - 1
-"""Row of wide memory with the identity matrix, after those for other data."""
+"""Row of wide memory with the identity matrix, after those for other data, if programs make it."""
 
 _STAGING_ROWS = (1024, 768, 512, 384, 256, 192)
 """Rows of wide memory that convolutions may take for data, the first that parameters leave free."""
+
+_MATRIX_LANES = 16
+"""Lanes of the narrowest rows that are loaded."""
 
 _PARAMETER_SHARE = 0.97
 """Part of the rows that parameters fill; some are lost between operands."""
@@ -49,17 +57,53 @@ class Assignment:
         residency: where weights lie that stay on the chip.
         staging: rows at the top of wide memory for data.
         used: bytes of narrow memory used from the bottom.
+        matrices: small matrices that all tiles have beside the weights of layers, if there are any.
     """
 
     schedule: Schedule
     residency: Residency
     staging: int
     used: int
+    matrices: Weights | None = None
 
     @property
     def weights(self) -> list[Weights]:
-        """Weights of all layers."""
-        return items(self.schedule.layered.layers)
+        """Weights of all layers, and matrices."""
+        found = items(self.schedule.layered.layers)
+        return found if self.matrices is None else [*found, self.matrices]
+
+    @property
+    def matrices_name(self) -> str:
+        """A name for matrices, which no weights have."""
+        return unused_name("matrices", {item.name for item in self.weights})
+
+    @property
+    def room(self) -> int:
+        """Rows of each tile for matrices; none if no parameters stay on the chip."""
+        held = [piece.words for some in self.residency.pieces.values() for piece in some]
+        if not held:
+            return 0
+        free, options = self.residency.free, self.schedule.layered.options
+        left = options.free_rows(self.staging) - sum(held)
+        return max(0, min(free.limit - max(free.used), left // TILES))
+
+    def with_matrices(self, rows: Sequence[Row]) -> Assignment:
+        """The same with rows of matrices, no more than may be."""
+        if not rows:
+            return self
+        lanes = -(-max(map(len, rows)) // _MATRIX_LANES) * _MATRIX_LANES
+        words = np.zeros((len(rows), lanes), "<u4")
+        for place, row in zip(words, rows, strict=True):
+            place[: len(row)] = row
+        name = self.matrices_name
+        data = np.tile(words.view(np.uint8).reshape(-1), TILES)
+        count = len(rows) * TILES
+        item = Weights(name, OperandKind.MATRICES, lanes, 0, data, count, TILES)
+        taken = self.residency.free.blocks(len(rows), TILES)
+        assert isinstance(taken, Taken)
+        pieces = {**self.residency.pieces, name: taken.pieces}
+        residency = replace(self.residency, pieces=pieces, free=taken.rows)
+        return replace(self, residency=residency, matrices=item)
 
 
 def assigned(layered: Layered) -> Assignment:
@@ -106,6 +150,7 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     schedule = schedule.with_layers(patch_choice.packed(schedule.layered.layers))
     schedule = schedule.with_layers(channels.freed(schedule.steps, options.recipes))
     needed = _words(schedule.layered.layers) / _PARAMETER_SHARE
+    needed += TILES * matrix_rows(schedule.layered.layers)
     room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
     patches = arrangement.patches
     # Patches may have spent half of it.
@@ -147,9 +192,13 @@ def _complete(schedule: Schedule, options: Options) -> tuple[Residency, int] | N
     staging = max(_staging(schedule), options.staging)
     if _words(layers) > options.free_rows(staging):
         return None
-    rows = WideRows(options.taken, WIDE_ROWS - staging, level=options.shared)
-    found = place_all(layers, tensors, rows)
-    return (found, staging) if isinstance(found, Residency) else None
+    limit = WIDE_ROWS - staging
+    for kept_free in (matrix_rows(layers), 0):
+        rows = WideRows(options.taken, limit - kept_free, level=options.shared)
+        found = place_all(layers, tensors, rows)
+        if isinstance(found, Residency):
+            return replace(found, free=replace(found.free, limit=limit)), staging
+    return None
 
 
 def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:

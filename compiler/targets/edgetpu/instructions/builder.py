@@ -38,6 +38,7 @@ from fitzroy.hw_models.isa.scalar import (
     Store,
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop
+from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.text import field_place
 from fitzroy.hw_models.isa.units import MOST_INFEEDS, MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
@@ -61,6 +62,9 @@ _MESH_COUNTERS = {
 """Counters of each mesh engine, the engine that most published fences wait for first."""
 
 WIDE_ROWS = BEAGLE.memories.wide.elements
+_QUARTERS = 4
+"""Addresses of a row of wide memory in tensor operations."""
+
 _PIECE_BUNDLES = 600
 """Bundles of the instructions of all tiles for a piece, at most."""
 
@@ -157,6 +161,8 @@ class Builder:
     Attributes:
         tokens: turns on the ring.
         staging: first row of wide memory that phases may use for data.
+        loaded: the row from which on rows stand for those of an operand, which the linker places,
+            and the operand's name and group; None if no row does.
         infeeds_awaited: fences so far that wait for the infeed.
         requests: transfers that the host was asked for.
     """
@@ -164,6 +170,7 @@ class Builder:
     def __init__(self) -> None:
         self.tokens = Tokens()
         self.staging = WIDE_ROWS
+        self.loaded: tuple[int, str, int] | None = None
         self._sections = [_Section()]
         self._chunk = 0
         self._streamed = self._relayed = False
@@ -209,6 +216,7 @@ class Builder:
             self._encode()
             self._phase = []
         self._count_streams(instruction)
+        instruction, references = self._relocated(instruction, references)
         # What only the scalar core does, or asks of the host, is no work of a tile.
         self._begun &= isinstance(instruction, Scalar | ScalarFence | Pop)
         self._together &= self._begun
@@ -225,6 +233,19 @@ class Builder:
         self._bundles += bundles
         if isinstance(instruction, Scalar) and instruction.store is Store.ISSUE:
             self._issued = self._bundles
+
+    def _relocated(
+        self, instruction: Instruction, references: tuple[Reference, ...]
+    ) -> tuple[Instruction, tuple[Reference, ...]]:
+        """An operation on a row that stands for another, with a reference in its place."""
+        if self.loaded is None or not isinstance(instruction, TensorOp) or instruction.c is None:
+            return instruction, references
+        begin, name, group = self.loaded
+        addend = instruction.c.base - _QUARTERS * begin
+        if addend < 0:
+            return instruction, references
+        row = Reference("c.base", SymbolKind.OPERAND, name, Part.QUARTER_ROW, addend, group)
+        return replace(instruction, c=replace(instruction.c, base=0)), (*references, row)
 
     def _count_streams(self, instruction: Instruction) -> None:
         """Keep count of what waits at stream engines, and let the scalar core wait for them."""

@@ -20,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.instructions.sync import Condition
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks, Progress, arrivals
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import MatrixRows, Row
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -164,19 +165,6 @@ class Weights:
         )
 
 
-@dataclass(slots=True)
-class Identity:
-    """The 4 x 4 identity matrix in wide memory of every tile.
-
-    Attributes:
-        row: its row.
-        needed: whether a layer has asked for it.
-    """
-
-    row: int
-    needed: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """How a phase brings an image from the host that it also reads.
@@ -259,7 +247,7 @@ class Context:
         builder: the program.
         tensors: places of tensors by name.
         pieces: where the words of each weights lie, by name; those without come from the host.
-        matrix: the identity matrix.
+        matrices: where small matrices lie.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
         inputs: the inputs among it.
@@ -271,7 +259,7 @@ class Context:
     builder: Builder
     tensors: Mapping[str, Placed]
     pieces: Mapping[str, Sequence[Piece]]
-    matrix: Identity
+    matrices: MatrixRows
     scratch: int
     host: HostStream
     inputs: InputStream
@@ -286,9 +274,8 @@ class Context:
 
     @property
     def identity(self) -> int:
-        """Wide row of the identity matrix, which the program then makes when it begins."""
-        self.matrix.needed = True
-        return self.matrix.row
+        """Wide row of the identity matrix."""
+        return self.matrices.identity
 
     def streamed(self, name: str) -> bool:
         """Whether weights come from the host."""
@@ -403,6 +390,11 @@ class Layer(ABC):
         return None
 
     @property
+    def matrices(self) -> tuple[Row, ...]:
+        """Small matrices beside the identity that it reads, for which room is left if it helps."""
+        return ()
+
+    @property
     def sends_result(self) -> bool:
         """Whether it sends its result to the host by itself."""
         return False
@@ -504,6 +496,11 @@ class Step:
         width = self.layer.columns_of(result.columns.owned, result.columns.extent)
         area, groups = (longest(result.rows.owned), width), result.depth // WORD
         return max(self.layer.cycles(area, groups), self.layer.blocked(area, groups))
+
+
+def matrix_rows(layers: Iterable[Layer]) -> int:
+    """Rows of every tile for small matrices of layers, those that several read once."""
+    return 1 + sum(map(len, {layer.matrices for layer in layers}))
 
 
 def longest(intervals: Iterable[Interval]) -> int:

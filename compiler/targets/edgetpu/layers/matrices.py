@@ -15,6 +15,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, word_cycles
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     EVERY,
     WORD,
@@ -26,12 +27,6 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputSta
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
-
-Row = tuple[int, ...]
-"""Words of the lanes of a row of wide memory."""
-
-IDENTITY: Row = tuple(1 << 8 * lane for lane in range(WORD))
-
 
 # --- matrices ------------------------------------------------------------------------------------
 
@@ -56,11 +51,36 @@ def kept(lanes: int) -> Row:
 
 
 def narrow_bytes(rows: Sequence[Row]) -> int:
-    """Narrow memory in which `matrices` makes rows."""
+    """Narrow memory in which a program makes rows."""
     return WORD * sum(map(len, rows))
 
 
-def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) -> None:
+def matrices(context: Context, rows: Sequence[Row], scratch: int) -> int:
+    """Rows of wide memory that every tile has, in a phase that begins with what reads them.
+
+    They are loaded with parameters if there is room for them; else the program makes them, in the
+    last rows for data of the step.
+
+    Args:
+        context: what layers find.
+        rows: the rows, all with the same number of lanes.
+        scratch: byte address of `narrow_bytes` in narrow memory.
+
+    Returns:
+        The first of them.
+    """
+    builder, found = context.builder, context.matrices
+    loaded = found.find(rows)
+    if loaded is not None:
+        builder.barrier()
+        return loaded
+    first = builder.staging - len(rows)
+    make(builder, rows, first, scratch)
+    found.cycles += making(rows)
+    return first
+
+
+def make(builder: Builder, rows: Sequence[Row], first: int, scratch: int) -> None:
     """Put rows of wide memory on every tile, without parameters: meshes fill words with them.
 
     A phase begins after it, as in published programs: their operations on matrices of this kind
@@ -91,10 +111,8 @@ def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) ->
     builder.barrier()
 
 
-def storing(rows: Sequence[Row]) -> float:
-    """Estimated cycles of `matrices` and the fence after it; 0 without rows."""
-    if not rows:
-        return 0.0
+def making(rows: Sequence[Row]) -> float:
+    """Estimated cycles of `make` and the fence after it."""
     words = sum(count for *_, count in _fills(rows))
     timing = BEAGLE.timing
     packed = timing.conversion_word * len(rows) * len(rows[0])
@@ -166,10 +184,14 @@ class Pointwise(Layer):
     reading = True
     by_name = True
 
+    @property
+    def matrices(self) -> tuple[Row, ...]:
+        """Its rows."""
+        return self.rows
+
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: a step for each matrix; the matrices come first."""
-        steps = 2 if self.wide_factors else max(1, len(self.rows))
-        return word_cycles(area, groups, steps) + storing(self.rows)
+        """Estimated cycles: a step for each matrix."""
+        return word_cycles(area, groups, 2 if self.wide_factors else max(1, len(self.rows)))
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for matrices that are packed into wide memory."""
@@ -181,15 +203,13 @@ class Pointwise(Layer):
 
     def emit(self, context: Context) -> None:
         """The matrices, then one tensor operation."""
-        builder = context.builder
-        row = builder.staging - len(self.rows) if self.rows else context.identity
-        if self.rows:
-            matrices(builder, self.rows, row, context.scratch)
+        found = matrices(context, self.rows, context.scratch) if self.rows else None
+        row = context.identity if found is None else found
         source, result = context.tensors[self.reads[0]], context.tensors[self.writes]
         halves = Axis("half", 2, 2, 0, QUARTER)
         taps = [halves if self.wide_factors else Axis("matrix", max(1, len(self.rows)))]
 
-        def make(tile: int) -> TensorOp | None:
+        def operation(tile: int) -> TensorOp | None:
             before, after = covered(source, result, tile), result.cover(tile)
             if before is None or after is None:
                 return None
@@ -204,7 +224,7 @@ class Pointwise(Layer):
                 c16=self.wide_factors,
             )
 
-        builder.on_tiles(make)
+        context.builder.on_tiles(operation)
 
 
 class VectorPointwise(Pointwise):

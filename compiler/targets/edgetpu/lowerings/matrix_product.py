@@ -233,9 +233,8 @@ def fill_up(context: Context, second: Second, tiles: list[int], copies: int) -> 
         builder.emit(fill(words, zero * 0x01010101, tiles=mask))
         builder.barrier()
     if second.rest:
-        row = builder.staging - 1
         end = context.scratch + copies * second.nbytes
-        matrices(builder, [kept(second.rest)], row, end)
+        row = matrices(context, [kept(second.rest)], end)
         last = context.scratch + depth - WORD
         stage = OutputStage(scale=1.0, a_zero_point=zero, output_zero_point=zero)
         pixel = Axis("pixel", second.pixels, depth, depth)

@@ -28,10 +28,10 @@ from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
-    Row,
     matrices,
     narrow_bytes,
 )
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     EVERY,
     TILES,
@@ -218,9 +218,9 @@ class Normalization(Layer):
     def emit(self, context: Context) -> None:
         """Constant matrices, then strip by strip."""
         builder, result = context.builder, context.image(self.writes)
-        rows = [_SPREAD, *self._rows(result)]
-        first = builder.staging - len(rows)
-        matrices(builder, rows, first, context.scratch)
+        constant = [_SPREAD, *self._rows(result)]
+        first = matrices(context, constant, context.scratch)
+        end = builder.staging - len(constant)
         height = self._strip(result)[0]
         most = max(end - begin for begin, end in result.rows.owned)
         for start in range(0, most, height):
@@ -233,7 +233,7 @@ class Normalization(Layer):
                     strips[tile] = (top + start, min(top + start + height, bottom))
             most = self._strip(result)[1]
             source = context.image(self.reads[0])
-            _Strips(context, self, source, result, strips, most, first).emit()
+            _Strips(context, self, source, result, strips, most, first, end).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +248,7 @@ class _Strips:
         rows: the rows, by tile.
         most: most pixels of a tile.
         first: first wide row of the constant matrices.
+        end: one past the last wide row for those of factors.
     """
 
     context: Context
@@ -257,6 +258,7 @@ class _Strips:
     rows: Mapping[int, Interval]
     most: int
     first: int
+    end: int
 
     @property
     def kinds(self) -> int:
@@ -291,7 +293,7 @@ class _Strips:
     @property
     def factors(self) -> int:
         """First row of wide memory with matrices of factors."""
-        return self.first - self.kinds * _FACTORS * self.most
+        return self.end - self.kinds * _FACTORS * self.most
 
     def emit(self) -> None:
         """Halfwords, factors, elements and matrices, then the products."""

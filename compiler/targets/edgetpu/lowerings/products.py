@@ -29,8 +29,8 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     COVERED,
     matrices,
     over,
-    storing,
 )
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     TILES,
@@ -156,14 +156,19 @@ class Product(Layer):
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles, after a phase in which a matrix is stored.
+        """Estimated cycles.
 
         Spreading a word takes four steps, and packing its matrix as many cycles; this begins when
         all words of a strip are spread. A shared operand has few words, so that the step of each
         product takes most.
         """
         steps = 1 if self.shared else 2 * _MATRIX // WORD
-        return word_cycles(area, groups, steps) + storing([_SPREAD])
+        return word_cycles(area, groups, steps)
+
+    @property
+    def matrices(self) -> tuple[Row, ...]:
+        """The one that spreads words."""
+        return (_SPREAD,)
 
     def windows(self, index: int) -> Windows:
         """The same element, or the only one."""
@@ -200,9 +205,8 @@ class Product(Layer):
         """Per strip: spread the second operand's words, and multiply with them as they come."""
         builder = context.builder
         one, other, result = (context.tensors[name] for name in (*self.reads, self.writes))
-        spread = builder.staging - 1
-        matrices(builder, [_SPREAD], spread, context.scratch)
-        first = spread - 2 * self._strip(result).slot
+        spread = matrices(context, self.matrices, context.scratch)
+        first = builder.staging - 1 - 2 * self._strip(result).slot
         base = context.scratch + WORD * len(_SPREAD)
         for index, (begin, rows) in enumerate(self._strips(result)):
             builder.room(_MOST_STRIP_BUNDLES)

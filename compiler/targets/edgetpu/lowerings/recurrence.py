@@ -27,7 +27,8 @@ from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context
-from fitzroy.compiler.targets.edgetpu.layers.matrices import Row, matrices
+from fitzroy.compiler.targets.edgetpu.layers.matrices import make
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.lowerings.gates import Stages, tanh_table
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
@@ -305,7 +306,7 @@ class Steps:
     def begin(self) -> None:
         """Matrices and the initial state, the input, and the table."""
         builder, shape, narrow = self.context.builder, self.shape, self.narrow
-        matrices(builder, first_rows(shape), self.wide.spread, narrow.copy)
+        make(builder, first_rows(shape), self.wide.spread, narrow.copy)
         builder.emit(
             fill(
                 walk(narrow.state(shape, -1) // WORD, word=(shape.depth // WORD, 1)),

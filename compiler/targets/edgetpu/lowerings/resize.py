@@ -37,7 +37,8 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     word_cycles,
 )
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.layers.matrices import Row, diagonal
+from fitzroy.compiler.targets.edgetpu.layers.matrices import diagonal
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     TILES,
     WORD,

@@ -22,13 +22,12 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, word_cycles
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
-    Row,
     diagonal,
     matrices,
     narrow_bytes,
     over,
-    storing,
 )
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import Row
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.constants import constant, scalar_of
 from fitzroy.compiler.targets.edgetpu.lowerings.folded_axes import fold_axes, images_of
@@ -103,36 +102,34 @@ class Sum(Layer):
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: a step for each operand, or two with factors in halfwords.
-
-        The matrices come first.
-        """
-        return word_cycles(area, groups, 4 if self._halves else 2) + storing(self._rows())
+        """Estimated cycles: a step for each operand, or two with factors in halfwords."""
+        return word_cycles(area, groups, 4 if self._halves else 2)
 
     @property
     def _halves(self) -> bool:
         return max(*self.weights_of, self.background) > _LARGEST_BYTE
 
-    def _rows(self) -> list[Row]:
-        return [
+    @property
+    def matrices(self) -> tuple[Row, ...]:
+        """Those of the factors of both operands."""
+        return tuple(
             row
             for value in self.weights_of
             for row in factors(value, self.background, halfwords=self._halves)
-        ]
+        )
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for matrices that are packed into wide memory."""
-        return narrow_bytes(self._rows())
+        return narrow_bytes(self.matrices)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory for the matrices."""
-        return len(self._rows())
+        return len(self.matrices)
 
     def emit(self, context: Context) -> None:
-        """Store the matrices, then sum with one tensor operation."""
-        builder, rows = context.builder, self._rows()
-        first = builder.staging - len(rows)
-        matrices(builder, rows, first, context.scratch)
+        """Matrices, then one tensor operation."""
+        rows = self.matrices
+        first = matrices(context, rows, context.scratch)
         one, other = (context.tensors[name] for name in self.reads)
         result = context.tensors[self.writes]
 
@@ -152,7 +149,7 @@ class Sum(Layer):
                 c16=self._halves,
             )
 
-        builder.on_tiles(make)
+        context.builder.on_tiles(make)
 
 
 class VectorSum(Sum):
@@ -190,12 +187,17 @@ class Channels(Layer):
     strips = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles: a step for each word; the matrix comes first."""
-        return word_cycles(area, groups, 1) + storing([_FIRST])
+        """Estimated cycles: a step for each word."""
+        return word_cycles(area, groups, 1)
+
+    @property
+    def matrices(self) -> tuple[Row, ...]:
+        """The one that repeats bytes."""
+        return (_FIRST,)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for the matrix that is packed into wide memory."""
-        return narrow_bytes([_FIRST])
+        return narrow_bytes(self.matrices)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory for the matrix."""
@@ -203,10 +205,8 @@ class Channels(Layer):
 
     def emit(self, context: Context) -> None:
         """A tensor operation that reads each word again and again."""
-        builder = context.builder
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        row = builder.staging - 1
-        matrices(builder, [_FIRST], row, context.scratch)
+        row = matrices(context, self.matrices, context.scratch)
 
         def make(tile: int) -> TensorOp | None:
             before, after = covered(source, result, tile), result.cover(tile)
@@ -218,7 +218,7 @@ class Channels(Layer):
             places = [repeated, *places]
             return moves(before.base, after.base, row, [], places)
 
-        builder.on_tiles(make)
+        context.builder.on_tiles(make)
 
 
 _FIRST: Row = (1,) * WORD

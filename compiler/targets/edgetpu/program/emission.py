@@ -20,7 +20,8 @@ from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.host.flow import flows
 from fitzroy.compiler.targets.edgetpu.instructions.builder import CHUNK_BUNDLES, Builder
 from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Flow, Identity, Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Flow, Step
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import LOADED, MatrixRows
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
@@ -40,10 +41,12 @@ class Emission:
     """The instructions of a program.
 
     Attributes:
+        assignment: where everything lies, with matrices that the instructions read.
         form: the instructions, and where steps begin.
         builder: what has made them, and knows their symbols.
     """
 
+    assignment: Assignment
     form: Emitted
     builder: Builder
 
@@ -80,25 +83,27 @@ def _fails(instruction: Instruction) -> bool:
 
 
 def emitted(assignment: Assignment) -> Emission:
-    """The instructions of a schedule, with the identity matrix if they use it.
+    """The instructions of a schedule, which make the identity matrix if they use and lack it.
 
     Raises:
         Refused: those of a step cannot be made.
     """
-    matrix = Identity(IDENTITY)
-    emission = _emitted(assignment, matrix, made=True)
-    return emission if matrix.needed else _emitted(assignment, matrix, made=False)
+    rows = MatrixRows(assignment.room, IDENTITY)
+    made = not rows.room
+    emission = _emitted(assignment, rows, made=made)
+    return emission if rows.needs_identity or not made else _emitted(assignment, rows, made=False)
 
 
-def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emission:
+def _emitted(assignment: Assignment, rows: MatrixRows, *, made: bool) -> Emission:
     """The instructions of a schedule, of which the first may make the identity matrix."""
     schedule, pieces = assignment.schedule, assignment.residency.pieces
     builder = Builder()
     builder.staging = IDENTITY
-    context = _context(assignment, builder, matrix)
+    builder.loaded = LOADED, assignment.matrices_name, assignment.residency.free.groups
+    context = _context(assignment, builder, rows)
     builder.begin()
     if made:
-        matrices.put_identity(builder, matrix.row, context.scratch // WORD)
+        matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
     phases = flows(schedule.steps, schedule.layered.options, pieces.__contains__)
     marks, choices = _emit(context, schedule, phases)
     builder.end()
@@ -117,10 +122,10 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     )
     cycles = [*expected(course), 0.0]
     marks = [replace(mark, cycles=some) for mark, some in zip(marks, cycles, strict=True)]
-    return Emission(Emitted(marks, program), builder)
+    return Emission(assignment.with_matrices(rows.rows), Emitted(marks, program), builder)
 
 
-def _context(assignment: Assignment, builder: Builder, matrix: Identity) -> Context:
+def _context(assignment: Assignment, builder: Builder, rows: MatrixRows) -> Context:
     """The context in which the identity matrix is emitted; steps have their own scratch memory."""
     schedule, pieces = assignment.schedule, assignment.residency.pieces
     sent = [
@@ -133,7 +138,7 @@ def _context(assignment: Assignment, builder: Builder, matrix: Identity) -> Cont
         builder,
         schedule.tensors,
         pieces,
-        matrix,
+        rows,
         schedule.layered.options.narrow_bytes - schedule.scratch[0],
         HostStream(sent),
         host_layers.input_stream(schedule.steps),
@@ -173,7 +178,11 @@ def _emit(
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         scratch = options.narrow_bytes - nbytes
         own = replace(context, tensors=step.tensors, scratch=scratch, last=last, flow=flow)
+        before = context.matrices.cycles
         _emit_step(own, step, table)
+        if choices[-1].cycles:
+            making = context.matrices.cycles - before
+            choices[-1] = replace(choices[-1], cycles=choices[-1].cycles + making)
         _complete(builder, step, flow, last=step is steps[-1])
         _demand_room(builder, step)
     marks.append(Mark("end", "", *builder.position, kind="end"))

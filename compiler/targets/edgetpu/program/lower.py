@@ -107,15 +107,16 @@ def _lowered(layered: Layered, observe: Observer | None) -> ObjectFile:
     advance("memory", 0.0)
     show(Legalized.of(layered))
     assignment = assigned(layered)
-    schedule, pieces = assignment.schedule, assignment.residency.pieces
-    first = WIDE_ROWS - assignment.staging
+    schedule = assignment.schedule
     show(Allocated.of(schedule))
-    show(Parameters.of(assignment))
     emission = emitted(assignment)
+    assignment = emission.assignment
+    show(Parameters.of(assignment))
     show(emission.form)
     if options.conservative or options.confirmed is not None:
         refuse_unproven(emission.form, options.confirmed, conservative=options.conservative)
     text, symbols = emission.encoded()
+    pieces, first = assignment.residency.pieces, WIDE_ROWS - assignment.staging
     return ObjectFile(
         name=graph.name,
         chip="beagle",

@@ -16,14 +16,12 @@ from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Windows, word_cycles
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
-    IDENTITY,
-    Row,
     kept,
     matrices,
     narrow_bytes,
     shifted,
-    storing,
 )
+from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import IDENTITY, Row
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
     Image,
@@ -224,15 +222,14 @@ class Assembly(Layer):
                 phases += 2 if joins else 0
         # The last phase ends with the layer.
         phases -= joins
-        found = word_cycles(area, groups, steps / max(words, 1)) + storing(self._rows())
-        return found + phases * BEAGLE.timing.phase
+        return word_cycles(area, groups, steps / max(words, 1)) + phases * BEAGLE.timing.phase
 
     def windows(self, index: int) -> Windows:
         """The runs of a section along rows and columns."""
         section = self.sections[index]
         return Runs(run=section.rows), Runs(run=section.columns)
 
-    def _matrices(self) -> dict[tuple[Row, ...], int]:
+    def _sets(self) -> dict[tuple[Row, ...], int]:
         """Sets of matrices beside the identity, and where each begins."""
         found: dict[tuple[Row, ...], int] = {}
         parts = [part for section in self.sections for part in _parts(section)]
@@ -243,8 +240,10 @@ class Assembly(Layer):
                 found[rows] = sum(map(len, found))
         return found
 
-    def _rows(self) -> list[Row]:
-        return [row for rows in self._matrices() for row in rows]
+    @property
+    def matrices(self) -> tuple[Row, ...]:
+        """All of the sets."""
+        return tuple(row for rows in self._sets() for row in rows)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for matrices, and for shared words for which no other word is free."""
@@ -255,21 +254,19 @@ class Assembly(Layer):
             for section in self.sections
             for part in _parts(section)
         )
-        return narrow_bytes(self._rows()) + (result.nbytes if joins else 0)
+        return narrow_bytes(self.matrices) + (result.nbytes if joins else 0)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory for the matrices."""
-        return len(self._rows())
+        return len(self.matrices)
 
     def emit(self, context: Context) -> None:
         """Matrices, the constant, then the sections one after another."""
         builder, result = context.builder, context.image(self.writes)
-        rows = self._rows()
-        first = builder.staging - len(rows)
-        places = {key: first + at for key, at in self._matrices().items()}
+        rows = self.matrices
+        first = matrices(context, rows, context.scratch) if rows else 0
+        places = {key: first + at for key, at in self._sets().items()}
         places[_SAME] = context.identity
-        if rows:
-            matrices(builder, rows, first, context.scratch)
         if self.fill is not None:
             _fill(builder, result, self.sections[0], self.fill)
             if self.sections[0].channels != result.channels:
