@@ -74,14 +74,14 @@ def test_a_product_of_matrices_has_all_of_its_reasons() -> None:
 
 def test_a_constant_matrix_has_all_of_its_reasons() -> None:
     graph = Graph("g")
-    graph.add_input("x", int8(2, 3, 4))
-    graph.add_constant("y", np.zeros((2, 3, 4), np.int16), Quantization.per_tensor(0.1, 0))
+    graph.add_input("x", int8(65, 3, 4))
+    graph.add_constant("y", np.zeros((65, 3, 4), np.int16), Quantization.per_tensor(0.1, 0))
     attributes = BatchMatMulAttributes(adj_x=True)
-    graph.outputs = [graph.emit("batch_matmul", ["x", "y"], int8(2, 4, 4), attributes)]
+    graph.outputs = [graph.emit("batch_matmul", ["x", "y"], int8(65, 4, 4), attributes)]
     found = reasons(graph)
     assert [text.split("' ")[-1].split(",")[0] for text in found] == [
-        "with int16[2",
-        "with 2 matrices",
+        "with int16[65",
+        "has 65 matrices",
     ]
 
 
