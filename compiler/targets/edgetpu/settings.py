@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from fitzroy.base.files import read_file
 from fitzroy.compiler.targets.edgetpu.layers.options import ALTERNATIVES, QUICK, Options, Search
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Optimize, Partition
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
-from fitzroy.formats.probe_report import Report, read_report
+
+if TYPE_CHECKING:
+    from fitzroy.formats.probe_report import Report
 
 
 def report_of(options: EdgeTpuOptions) -> Report | None:
@@ -20,6 +23,8 @@ def report_of(options: EdgeTpuOptions) -> Report | None:
     """
     if options.confirmed is None:
         return None
+    from fitzroy.formats.probe_report import read_report
+
     return read_report(read_file(options.confirmed), os.fspath(options.confirmed))
 
 

@@ -42,7 +42,6 @@ from fitzroy.formats.darwinn import PackageFile, package_pieces
 from fitzroy.formats.object_file import ObjectFile
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation
-from fitzroy.report.forms import instructions
 
 F = TypeVar("F", bound=Form)
 
@@ -314,6 +313,8 @@ def linked_models(
     """
     packages = link([part.object for _, lowered in models for part in lowered.parts], options)
     if confirmed is not None:
+        from fitzroy.report.forms import instructions
+
         # The linker adds the programs that load parameters.
         every = (instruction for _, instruction in instructions(packages))
         refuse_unconfirmed(every, confirmed, "the linked program")
