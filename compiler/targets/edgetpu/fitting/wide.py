@@ -78,7 +78,7 @@ class Assignment:
         return unused_name("matrices", {item.name for item in self.weights})
 
     @property
-    def room(self) -> int:
+    def room_for_matrices(self) -> int:
         """Rows of each tile for matrices; none if no parameters stay on the chip."""
         held = [piece.words for some in self.residency.pieces.values() for piece in some]
         if not held:

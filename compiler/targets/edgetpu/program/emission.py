@@ -88,7 +88,7 @@ def emitted(assignment: Assignment) -> Emission:
     Raises:
         Refused: those of a step cannot be made.
     """
-    rows = MatrixRows(assignment.room, IDENTITY)
+    rows = MatrixRows(assignment.room_for_matrices, IDENTITY)
     made = not rows.room
     emission = _emitted(assignment, rows, made=made)
     return emission if rows.needs_identity or not made else _emitted(assignment, rows, made=False)
