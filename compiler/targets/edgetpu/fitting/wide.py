@@ -88,7 +88,7 @@ class Assignment:
         return max(0, min(free.limit - max(free.used), left // TILES))
 
     def with_matrices(self, rows: Sequence[Row]) -> Assignment:
-        """The same with rows of matrices, no more than may be."""
+        """The same with rows of matrices, at most as many as there is room for."""
         if not rows:
             return self
         lanes = -(-max(map(len, rows)) // _MATRIX_LANES) * _MATRIX_LANES

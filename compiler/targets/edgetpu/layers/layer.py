@@ -391,7 +391,7 @@ class Layer(ABC):
 
     @property
     def matrices(self) -> tuple[Row, ...]:
-        """Small matrices beside the identity that it reads, for which room is left if it helps."""
+        """Small matrices that it reads beside the identity; parameters leave room for them."""
         return ()
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 
@@ -17,10 +18,11 @@ def sharing_weights(layers: Sequence[Layer], kind: type[Layer]) -> Iterator[Laye
         kind: the kind of those that may share weights.
     """
     counts = Counter(_extents(layer) for layer in layers if type(layer) is kind)
+    # Digests, because copies of all weights would take as much memory again.
     known: dict[tuple[bytes, ...], tuple[Weights, ...]] = {}
     for layer in layers:
         if type(layer) is kind and counts[_extents(layer)] > 1:
-            key = tuple(item.content.tobytes() for item in layer.weights)
+            key = tuple(sha256(item.content.tobytes()).digest() for item in layer.weights)
             yield replace(layer, weights=known.setdefault(key, layer.weights))
         else:
             yield layer

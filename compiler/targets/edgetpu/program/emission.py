@@ -83,7 +83,9 @@ def _fails(instruction: Instruction) -> bool:
 
 
 def emitted(assignment: Assignment) -> Emission:
-    """The instructions of a schedule, which make the identity matrix if they use and lack it.
+    """The instructions of a schedule, and the matrices that are loaded for them.
+
+    They make the identity matrix themselves if they use it and it is not loaded.
 
     Raises:
         Refused: those of a step cannot be made.
