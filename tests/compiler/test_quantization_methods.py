@@ -15,7 +15,7 @@ from tests.support import need_litert
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.tflite import export_model, import_model
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
@@ -443,6 +443,29 @@ def test_what_a_narrow_part_of_a_concatenation_keeps() -> None:
     result = quantize_model(graph, samples, replace(PLAIN, mixed_outputs=Mixed.KEEP))
     assert q(result.graph, narrow).scale[0] < q(result.graph, joined).scale[0] / 10
     assert compare(graph, result.graph, samples).outputs[soft].decibels > 35
+
+
+@pytest.mark.parametrize("width", [1.0, 100.0])
+def test_halves_of_a_narrow_image_keep_a_scale_of_their_own(width: float) -> None:
+    """Both halves are parts of a concatenation, and one is read by a layer, as in YOLOs' blocks."""
+    rng = np.random.default_rng(12)
+    graph = Graph("halves")
+    graph.add_input("x", real(1, 4, 4, 4))
+    image = conv(graph, "x", normal(rng, 4, 1, 1, 4))
+    halves = "first", "second"
+    for name in halves:
+        graph.add_value(Value(name, real(1, 4, 4, 2)))
+    graph.add_node(Node("halves", "split", (image,), halves, SplitAttributes(3, (2, 2))))
+    result = conv(graph, "second", width * normal(rng, 2, 1, 1, 2))
+    (joined,) = apply(graph, "concatenation", (*halves, result), ConcatenationAttributes(3))
+    graph.outputs = [conv(graph, joined, normal(rng, 2, 1, 1, 6))]
+    samples = [{"x": normal(rng, 1, 4, 4, 4)} for _ in range(4)]
+    quantized = quantize_model(graph, samples, replace(PLAIN, equalize=False)).graph
+    own = {q(quantized, name) for name in (image, *halves)}
+    assert len(own) == 1
+    assert (own == {q(quantized, joined)}) == (width == 1)
+    if width > 1:
+        assert own.pop().scale[0] < q(quantized, joined).scale[0] / 10
 
 
 def test_costs_of_operators_and_what_to_do() -> None:
