@@ -22,7 +22,10 @@ class Reading:
 
     Attributes:
         subgraph: which of the graphs of a file with several; 0 is the main one.
-        shapes: shapes of inputs by name, for extents that the file leaves open.
+        shapes: shapes of inputs by name, for extents that the file leaves open. In an ONNX model,
+            they also count in place of extents that the file states.
+        arrays: shapes of arrays that inputs are to take by name, for extents that the file and
+            `shapes` leave open.
         values: values that inputs are fixed to by name, as numbers or lists; the model is read as
             if they were constants. Of an input that has a shape here, too, the value counts if it
             has no dimensions.
@@ -34,6 +37,7 @@ class Reading:
 
     subgraph: int = 0
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     values: Mapping[str, Given] = field(default_factory=dict)
     keep_layout: bool = False
     before_choice: bool = False

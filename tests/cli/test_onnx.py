@@ -12,6 +12,7 @@ from tests.cli.support import Run
 from tests.compiler.onnx.models import Port, expected, helper, model
 from tests.compiler.onnx.test_choice import compressed
 from tests.compiler.onnx.test_layout import network
+from tests.compiler.onnx.test_resized import convolution
 from tests.support import need
 
 import fitzroy as api
@@ -101,6 +102,30 @@ def test_shapes_of_inputs(fitzroy: Run, onnx_model: Path) -> None:
     result = fitzroy("explain", onnx_model, "--input", "x")
     assert result.code == 2
     assert "NAME=AxBxC" in result.err
+
+
+@pytest.mark.long
+def test_a_stated_shape_is_replaced(fitzroy: Run, onnx_model: Path, tmp_path: Path) -> None:
+    """By what `--input` says, not by an array, and not in a model with a dense layer."""
+    data = convolution(helper().make_node("Relu", ["c"], ["y"]))
+    (tmp_path / "any.onnx").write_bytes(data)
+    x = np.random.default_rng(4).standard_normal((1, 3, 16, 12)).astype(np.float32)
+    np.save(tmp_path / "larger.npy", x)
+    run = ("run", "any.onnx", "--input", "larger.npy", "--output", "y.npy")
+    refused = fitzroy(*run)
+    assert refused.code == 2
+    assert "1x3x8x8" in refused.err
+    shape = ("--input", "x=1x3x16x12")
+    assert fitzroy(*run, *shape).code == 0
+    (wanted,) = expected(data, {"x": x})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
+    samples = ("--calibrate", "larger.npy", "--effort", "fast")
+    assert fitzroy("quantize", "any.onnx", *shape, *samples).code == 0
+    assert api.load(tmp_path / "any_quant.tflite").type("x").shape == (1, 16, 12, 3)
+    bound = fitzroy("explain", onnx_model, *shape)
+    assert bound.code == 4
+    assert "(Gemm, 'y')" in bound.err
+    assert "dynamic_axes" in bound.err
 
 
 @pytest.mark.long

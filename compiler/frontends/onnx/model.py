@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fitzroy.compiler.frontends.onnx.order import DEEPEST, needed, runnable
 from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
+from fitzroy.compiler.frontends.onnx.resized import HINT, Stated, check_size, replaced_shapes
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
 from fitzroy.compiler.frontends.shapes import by_input
 from fitzroy.compiler.ir import Graph, Origin
@@ -45,7 +47,7 @@ def import_model(model: ModelProto, *, path: str = "", how: Reading = PLAINLY) -
     Args:
         model: a model as `reader.decode` gives it.
         path: name of the file, for errors and external data.
-        how: shapes of inputs by name, for those that the model leaves open, and values of inputs.
+        how: shapes and values of inputs by name.
 
     Raises:
         FormatError: the nodes or constants do not fit together.
@@ -53,7 +55,14 @@ def import_model(model: ModelProto, *, path: str = "", how: Reading = PLAINLY) -
         UsageError: a shape or a value for an input that does not exist or has another one.
         CapacityError: constants take more memory than the budget has.
     """
-    return _Importer(model, path, how).graph()
+    replaced = replaced_shapes(model.graph, how, path)
+    if not replaced:
+        return _Importer(model, path, how).graph()
+    first = _Importer(model, path, replace(how, shapes={**how.shapes, **replaced}))
+    with suppress(UnsupportedError):
+        # Operators that the stated size does not suit have no constants that suit it.
+        first.graph()
+    return _Importer(model, path, how, Stated(replaced, first.operations)).graph()
 
 
 @dataclass(slots=True)
@@ -155,9 +164,21 @@ class Scope:
 
 
 class _Importer:
-    def __init__(self, model: ModelProto, path: str, how: Reading) -> None:
-        self.model, self.path = model, path
-        self.shapes, self.fixed = dict(how.shapes), dict(how.values)
+    """Makes a graph of a model.
+
+    Args:
+        model: the model.
+        path: name of the file.
+        how: what to read of it.
+        stated: the model with the shapes that it states, if inputs get others.
+    """
+
+    def __init__(
+        self, model: ModelProto, path: str, how: Reading, stated: Stated | None = None
+    ) -> None:
+        self.model, self.path, self.stated = model, path, stated
+        self.shapes, self.fixed, self.arrays = dict(how.shapes), dict(how.values), dict(how.arrays)
+        self.operations: dict[str, Operation] = {}
         self.opsets = reader.operator_sets(model, path)
         self.result = Graph(model.graph.name or path.rpartition("/")[2] or "main")
         self.build = Builder(self.result)
@@ -169,7 +190,7 @@ class _Importer:
         # What a choice of boxes that is left out reads, by name.
         self.chosen_from: dict[str, Tensor] = {}
         self.leaves_out = CHOOSERS if how.before_choice and chooses_boxes(model.graph) else ()
-        self.arrays: dict[int, tuple[TensorProto, Array]] = {}
+        self.held: dict[int, tuple[TensorProto, Array]] = {}
 
     def graph(self) -> Graph:
         proto = self.model.graph
@@ -188,7 +209,7 @@ class _Importer:
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
                 rejects=self.rejects,
                 where=self.path,
-                hint=_remedy(proto),
+                hint=_remedy(proto) or (HINT if self.stated else ""),
             )
         if self.chosen_from:
             self.result.remarks.append(choice_left_out(proto, scope.constant))
@@ -219,6 +240,7 @@ class _Importer:
         names = [info.name for info in infos]
         self.shapes = by_input(self.shapes, names, self.path)
         self.fixed = by_input(self.fixed, names, self.path)
+        self.arrays = by_input(self.arrays, names, self.path)
         images = image_inputs([proto.node[number] for number in runnable(proto.node)])
         for info in infos:
             self.input(info, scope, info.name in images)
@@ -238,7 +260,11 @@ class _Importer:
         if fixed is not None:
             scope.define(info.name, self.build.constant(fixed, info.name))
             return
-        shape = reader.input_shape(info, self.shapes, self.path)
+        if self.stated is not None and info.name in self.stated.shapes:
+            shape = self.shapes[info.name]
+        else:
+            given = self.shapes.get(info.name, self.arrays.get(info.name))
+            shape = reader.input_shape(info, given, self.path)
         type = TensorType(shape, dtype)
         budget.demand(type.nbytes, f"input {info.name!r}", where=self.path)
         if info.name in self.result.values:
@@ -398,6 +424,8 @@ class _Importer:
         if importer is None:
             raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
         try:
+            if scope.depth == 0:
+                self.check_size(build.stem, operation)
             with np.errstate(all="ignore"):
                 found = importer(operation)
         except _UNFIT as error:
@@ -408,6 +436,17 @@ class _Importer:
             raise Refusal("onnx-attribute", f"{len(node.output)} results; {len(results)} are known")
         return results
 
+    def check_size(self, name: str, operation: Operation) -> None:
+        """Note an operator of the model itself; refuse it if it is for the stated size.
+
+        Raises:
+            Refusal: its constants are.
+        """
+        self.operations[name] = operation
+        before = None if self.stated is None else self.stated.operations.get(name)
+        if before is not None:
+            check_size(before, operation)
+
     def fields(self, node: NodeProto) -> dict[str, Any]:
         """Attributes of a node as Python values."""
         return {attribute.name: self.field(attribute) for attribute in node.attribute}
@@ -416,9 +455,9 @@ class _Importer:
         """One attribute as a Python value."""
         if attribute.type == attribute.TENSOR:
             tensor = attribute.t
-            if id(tensor) not in self.arrays:
-                self.arrays[id(tensor)] = (tensor, reader.array(tensor, self.path))
-            return self.arrays[id(tensor)][1]
+            if id(tensor) not in self.held:
+                self.held[id(tensor)] = (tensor, reader.array(tensor, self.path))
+            return self.held[id(tensor)][1]
         if attribute.type == attribute.GRAPH:
             return attribute.g
         try:

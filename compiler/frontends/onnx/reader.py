@@ -246,8 +246,19 @@ def _embedded(tensor: TensorProto, path: str) -> TensorProto:
 # --- inputs ------------------------------------------------------------------------------------
 
 
-def input_shape(info: ValueInfoProto, shapes: Mapping[str, Shape], path: str) -> Shape:
-    """The shape of an input, with extents that the model leaves open taken from `shapes`.
+def stated_extents(info: ValueInfoProto) -> tuple[int | None, ...] | None:
+    """The extents that the file gives an input, None for open ones; None if it gives no shape."""
+    type = info.type.tensor_type
+    if not type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+        for dim in type.shape.dim
+    )
+
+
+def input_shape(info: ValueInfoProto, given: Shape | None, path: str) -> Shape:
+    """The shape of an input, with extents that the model leaves open taken from `given`.
 
     The first dimension, where it is open, counts 1.
 
@@ -255,17 +266,12 @@ def input_shape(info: ValueInfoProto, shapes: Mapping[str, Shape], path: str) ->
         UsageError: the given shape does not fit.
         UnsupportedError: extents are open and no shape is given.
     """
-    name, type = info.name, info.type.tensor_type
-    given = shapes.get(name)
-    if not type.HasField("shape"):
+    extents = stated_extents(info)
+    if extents is None:
         if given is None:
-            raise open_shape(name, "any shape", f"{name}=1x...", path)
+            raise open_shape(info.name, "any shape", f"{info.name}=1x...", path)
         return given
-    extents: list[int | None] = [
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-        for dim in type.shape.dim
-    ]
-    return closed_shape(name, extents, given, path)
+    return closed_shape(info.name, extents, given, path)
 
 
 def fixed_input(
@@ -301,5 +307,5 @@ def fixed_input(
         fits = False
     if not fits:
         raise UsageError(f"input {name!r} is {dtype.value}, and {value} is none", where=path)
-    input_shape(info, {name: array.shape}, path)
+    input_shape(info, array.shape, path)
     return array

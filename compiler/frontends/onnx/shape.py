@@ -44,6 +44,11 @@ def reshaped(op: Operation, x: Tensor, shape: Sequence[int]) -> Tensor:
 @imports("Reshape")
 def reshape(op: Operation) -> Tensor:
     """Another shape, in which 0 keeps an extent and -1 stands for what is left."""
+    return reshaped(op, op.input(), wanted_shape(op))
+
+
+def wanted_shape(op: Operation) -> tuple[int, ...]:
+    """The shape that a Reshape wants; -1 stays where several or none are right."""
     x = op.input()
     wanted = list(op.constants(1, "shape") or ())
     if not op.integer("allowzero"):
@@ -55,7 +60,7 @@ def reshape(op: Operation) -> Tensor:
     if wanted.count(-1) == 1:
         rest = math.prod(extent for extent in wanted if extent != -1)
         wanted[wanted.index(-1)] = x.size // rest if rest else 0
-    return reshaped(op, x, wanted)
+    return tuple(wanted)
 
 
 @imports("Flatten")
@@ -196,6 +201,25 @@ def split(op: Operation) -> list[Tensor]:
 def slice_(op: Operation) -> Tensor:
     """Every n-th element of a box."""
     x = op.input()
+    begin, count, step = [0] * x.rank, list(x.shape), [1] * x.rank
+    for axis, start, end, stride in slices(op):
+        extent = x.shape[axis]
+        # A start before the first element counts from there, whatever the direction.
+        last = None if end < -extent else end
+        if stride > 0 and last is None:
+            last = 0
+        first = max(start, -extent)
+        chosen = range(extent)[slice(first, last, stride)]
+        begin[axis], count[axis], step[axis] = chosen.start, len(chosen), stride
+    return sliced(op.build, x, begin, count, step)
+
+
+def slices(op: Operation) -> list[tuple[int, int, int, int]]:
+    """Axis, start, end and step of each dimension that a Slice names, as the model has them.
+
+    Raises:
+        Refusal: they do not belong together, or vary.
+    """
     if op.opset < 10:
         starts, ends = op.integers("starts") or (), op.integers("ends") or ()
         axes, steps = op.integers("axes"), None
@@ -206,18 +230,8 @@ def slice_(op: Operation) -> Tensor:
     steps = (1,) * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise Refusal("onnx-type-rule", f"a slice from {starts} to {ends} in steps of {steps}")
-    begin, count, step = [0] * x.rank, list(x.shape), [1] * x.rank
-    for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
-        axis = op.axis(axis, x.rank)
-        extent = x.shape[axis]
-        # A start before the first element counts from there, whatever the direction.
-        last = None if end < -extent else end
-        if stride > 0 and last is None:
-            last = 0
-        first = max(start, -extent)
-        chosen = range(extent)[slice(first, last, stride)]
-        begin[axis], count[axis], step[axis] = chosen.start, len(chosen), stride
-    return sliced(op.build, x, begin, count, step)
+    named = [op.axis(axis, op.input().rank) for axis in axes]
+    return list(zip(named, starts, ends, steps, strict=True))
 
 
 def sliced(

@@ -39,6 +39,7 @@ RULES = {
     "onnx-rank": "the operator is not expressed for tensors of that many dimensions",
     "onnx-run-time-parameter": "a parameter is computed at run time and must be a constant",
     "onnx-shape": "a shape is not known before the model runs",
+    "onnx-stated-size": "constants are for another size of the input than is given",
     "onnx-type-rule": "operands do not fit the operator that they would become",
     "onnx-control-flow": "which operators run is not known before the model runs",
     "onnx-sequence": "sequences, maps and optional values are no tensors",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
 from fitzroy.compiler.frontends.tflite.importer import import_model
-from fitzroy.compiler.frontends.tflite.shapes import given_shapes
+from fitzroy.compiler.frontends.tflite.shapes import fitting_shapes, given_shapes
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
@@ -20,5 +20,6 @@ class TfliteFrontend(Frontend):
     def read(self, data: bytes, path: str, how: Reading = PLAINLY) -> Graph:
         """The graph of one subgraph of a model."""
         model = tflite.read_model(data, path)
-        shapes = given_shapes(how, path)
+        arrays = fitting_shapes(model, how.arrays) if how.arrays else {}
+        shapes = {**arrays, **given_shapes(how, path)}
         return import_model(model, path=path, subgraph=how.subgraph, shapes=shapes)

@@ -29,8 +29,8 @@ class Importing:
     """How models are read, where their files leave that open.
 
     Attributes:
-        input: shapes of inputs whose extents a model leaves open, as ``NAME=AxBxC``, and values
-            that inputs are fixed to, as ``NAME=VALUE``.
+        input: shapes of inputs, as ``NAME=AxBxC``, and values that inputs are fixed to, as
+            ``NAME=VALUE``.
         keep_layout: whether image inputs of an ONNX model stay [N,C,H,W].
     """
 
@@ -40,8 +40,9 @@ class Importing:
             "--input",
             metavar="NAME=AxBxC",
             help="Shape of an input with open dimensions, in the model's own order, as in "
-            "images=1x3x320x320; or, in ONNX models, a value that the input is fixed to, as in "
-            "sr=16000 for a number, or sizes=\\[640,480]. Once per input.",
+            "images=1x3x320x320. In ONNX models also another shape than the file states, if its "
+            "operators take it; or a value that the input is fixed to, as in sr=16000 for a "
+            "number, or sizes=\\[640,480]. Once per input.",
             show_default=False,
             rich_help_panel="Inputs of the model",
         ),

@@ -115,7 +115,7 @@ def runner_of(data: bytes, file: str, kind: FileKind, options: Options, stack: E
         refuse("a model that LiteRT runs", {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
-        return _model_runner(data, file, kind, options, stack)
+        return _model_runner(file, kind, options, stack)
     if kind is FileKind.MODULE:
         return _module_runner(file, options, stack)
     return _program_runner(data, file, kind, options, stack)
@@ -141,9 +141,7 @@ def _said(options: Options) -> dict[str, object]:
     return {f"a shape or a value of input {name!r}": name for name in names[:1]}
 
 
-def _model_runner(
-    data: bytes, path: str, kind: FileKind, options: Options, stack: ExitStack
-) -> Runner:
+def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
     """A model by its reference semantics; LiteRT computes operators that have none."""
     import fitzroy
     from fitzroy.compiler.ops.opaque import opaque_nodes
@@ -159,10 +157,9 @@ def _model_runner(
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    arrays = options.arrays if kind is FileKind.ONNX else _fitting(options.arrays, data, path)
     how = replace(
         options.how,
-        shapes={**arrays, **options.how.shapes},
+        arrays=options.arrays,
         keep_layout=True,
         before_choice=options.heads.detections,
     )
@@ -182,16 +179,6 @@ def _model_runner(
         evaluate,
         graph=graph,
     )
-
-
-def _fitting(
-    arrays: Mapping[str, tuple[int, ...]], data: bytes, path: str
-) -> Mapping[str, tuple[int, ...]]:
-    """Those shapes of arrays that inputs of a TFLite model can have."""
-    from fitzroy.compiler.frontends.tflite.shapes import fitting_shapes
-    from fitzroy.formats import tflite
-
-    return fitting_shapes(tflite.read_model(data, path), arrays) if arrays else {}
 
 
 def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
