@@ -15,6 +15,16 @@ from fitzroy.formats.detect import FileKind, detect
 Given = bool | int | float | Sequence["Given"]
 """A value of an input: a number, or a list for each dimension."""
 
+_DEEPEST = 8
+"""Most lists inside one another in a value."""
+
+
+def is_given(value: object, depth: int = 0) -> bool:
+    """Whether something is a value of an input."""
+    if isinstance(value, list):
+        return depth < _DEEPEST and all(is_given(item, depth + 1) for item in value)
+    return isinstance(value, bool | int | float)
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -269,6 +269,45 @@ def test_weights_are_patched_from_a_source_with_open_shapes(
     assert results[0] == results[1]
 
 
+@pytest.mark.long
+def test_test_files_of_models_with_open_shapes(
+    fitzroy: Run, open_models: None, tmp_path: Path
+) -> None:
+    """What is said of inputs on the command line counts before what the file says."""
+    case = '[[case]]\ninput = "data/x.npy"\nexpect = "y.npy"\n'
+    (tmp_path / "open.toml").write_text('model = "net.onnx"\n[limits]\ninput_bytes = 700\n')
+    refused = fitzroy("test", "open.toml")
+    assert refused.code == 4
+    assert "--input x=1x3x?x?" in refused.out
+    assert fitzroy("test", "open.toml", *SHAPE).code == 0
+    text = 'model = "net.onnx"\nshapes = { x = [1, 3, 16, 16] }\n[limits]\ninput_bytes = 700\n'
+    (tmp_path / "said.toml").write_text(text)
+    assert fitzroy("test", "said.toml").code == 9
+    assert fitzroy("test", "said.toml", *SHAPE).code == 0
+    assert fitzroy("compile", "net.onnx", *SHAPE).code == 0
+    (tmp_path / "compiled.toml").write_text(f'model = "net_edgetpu.tflite"\n{case}')
+    refused = fitzroy("test", "compiled.toml", *SHAPE)
+    assert refused.code == 2
+    assert "its source is not named" in refused.out
+    text = f'model = "net_edgetpu.tflite"\nsource = "net.onnx"\n{case}'
+    (tmp_path / "twin.toml").write_text(text)
+    sim = ("--device", "sim:direct", "-i", "data/x.npy", "-o", "y.npy")
+    assert fitzroy("run", "net_edgetpu.tflite", *sim).code == 0
+    assert fitzroy("test", "twin.toml", *SHAPE, "--device", "twin").code == 0
+    assert fitzroy("test", "twin.toml", "--device", "twin").code == 4
+
+
+@pytest.mark.long
+def test_explore_takes_shapes(fitzroy: Run, open_models: None) -> None:
+    page = ("-o", "page.html")
+    assert fitzroy("explore", "net.onnx", *page).code == 4
+    assert fitzroy("explore", "net.onnx", *SHAPE, *page).code == 0
+    assert fitzroy("compile", "net.onnx", *SHAPE).code == 0
+    refused = fitzroy("explore", "net_edgetpu.tflite", *SHAPE, *page)
+    assert refused.code == 2
+    assert "compiled already" in refused.err
+
+
 def test_pictures_for_open_shapes(fitzroy: Run, open_models: None, images: list[Path]) -> None:
     refused = fitzroy("run", "net.onnx", "--input", images[0])
     assert "--input x=1x3x?x?" in refused.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fitzroy.base.errors import FormatError
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.testing.spec import Spec, parse_spec
 
 FULL = """
@@ -13,6 +14,9 @@ labels = "labels.txt"
 device = "sim"
 mean = 127.5
 std = [1, 2.5, 3]
+keep_layout = true
+shapes = { images = [1, 3, 8, 8], 1 = [] }
+values = { sr = 16000, sizes = [[1, 2], [3, 4]] }
 runs = 7
 compile = { search = true }
 [predict]
@@ -61,6 +65,11 @@ def test_everything_that_a_file_can_ask() -> None:
     )
     assert spec.file(spec.model) == "folder/m_edgetpu.tflite"
     assert spec.options == {"search": True}
+    assert spec.how == Reading(
+        shapes={"images": (1, 3, 8, 8), "1": ()},
+        values={"sr": 16000, "sizes": [[1, 2], [3, 4]]},
+        keep_layout=True,
+    )
     assert spec.rule is not None
     assert (spec.rule.mean, spec.rule.std) == ((127.5,), (1.0, 2.5, 3.0))
     assert (spec.conditions.clock, spec.conditions.driver) == ("high", "fitzroy")
@@ -83,6 +92,7 @@ def test_a_model_is_enough() -> None:
     assert spec.device == "sim:direct"
     assert (spec.rule, spec.limits, spec.cases, spec.accuracies) == (None, {}, (), ())
     assert spec.operators.on_host is None
+    assert spec.how == PLAINLY
 
 
 CASE = 'model = "m"\n[[case]]\ninput = "x"\n'
@@ -103,6 +113,10 @@ ACCURACY = 'model = "m"\n[[accuracy]]\ndata = "d"\n'
         ('model = "m"\n[limits]\ncycles = nan', "limits.cycles", "a number from 0"),
         ('model = "m"\n[limits]\ncycles = true', "limits.cycles", "a number from 0"),
         ('model = "m"\nlimits = 3', "limits", "a table is wanted"),
+        ('model = "m"\nkeep_layout = 1', "keep_layout", "true or false is wanted"),
+        ('model = "m"\nshapes = { x = [1, -1] }', "shapes.x", "a list of extents"),
+        ('model = "m"\nshapes = { x = 3 }', "shapes.x", "a list of extents"),
+        ('model = "m"\nvalues = { x = "3" }', "values.x", "a number, or lists of numbers"),
         ('model = "m"\nruns = 0', "runs", "a count is wanted"),
         ('model = "m"\nruns = 1.5', "runs", "a count is wanted"),
         ('model = "m"\nmean = "x"', "mean", "a number, or one per channel"),

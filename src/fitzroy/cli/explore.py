@@ -12,6 +12,7 @@ from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import PackageNumber, Quiet, SourceFile, Verb
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Terminal
 from fitzroy.cli.timing import Assumed
 
@@ -30,6 +31,7 @@ def explore(
         ),
     ],
     where: Assumed,
+    importing: Importing,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +71,12 @@ def explore(
     conditions = where.speed.conditions
     with terminal.working("exploring") as progress:
         found = explored(
-            model, package=package, source=source, conditions=conditions, progress=progress
+            model,
+            package=package,
+            source=source,
+            how=importing.how,
+            conditions=conditions,
+            progress=progress,
         )
         content = text_bytes(page(found))
     if output is not None:
@@ -141,6 +148,7 @@ explore_command = Verb(
     explore,
     (
         "fitzroy explore model.tflite",
+        "fitzroy explore quantized.onnx --input images=1x3x320x320",
         "fitzroy explore model_edgetpu.tflite --output page.html",
         "fitzroy explore model_edgetpu.tflite --source model.tflite --package 0",
     ),

@@ -15,11 +15,8 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.terminal import Terminal
-from fitzroy.compiler.frontends.frontend import Given, Reading, frontend_for
+from fitzroy.compiler.frontends.frontend import Given, Reading, frontend_for, is_given
 from fitzroy.compiler.ir import Graph
-
-_DEEPEST = 8
-"""Most lists inside one another in a value."""
 
 _SHAPE = re.compile(r"[1-9]\d{0,9}(x\d{1,10})*|0|scalar", re.ASCII)
 
@@ -72,6 +69,20 @@ class Importing:
             UsageError: a text is no shape and no value.
         """
         return replace(reading_of(self.input or ()), keep_layout=self.keep_layout)
+
+    def over(self, how: Reading) -> Reading:
+        """What to read where something has been said already; options count first.
+
+        Raises:
+            UsageError: a text is no shape and no value.
+        """
+        said = self.how
+        return replace(
+            how,
+            shapes={**how.shapes, **said.shapes},
+            values={**how.values, **said.values},
+            keep_layout=how.keep_layout or said.keep_layout,
+        )
 
 
 def reading_of(texts: Sequence[str]) -> Reading:
@@ -130,13 +141,7 @@ def _given_value(text: str) -> Given | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if _is_given(value) else None
-
-
-def _is_given(value: object, depth: int = 0) -> bool:
-    if isinstance(value, list):
-        return depth < _DEEPEST and all(_is_given(item, depth + 1) for item in value)
-    return isinstance(value, bool | int | float)
+    return value if is_given(value) else None
 
 
 def check_model(path: str) -> None:

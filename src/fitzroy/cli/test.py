@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from fitzroy.base.errors import MismatchError
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Printed, Verb
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Terminal, count, error_document
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ def check_models(
     specs: Annotated[
         list[str], typer.Argument(metavar="SPEC.toml...", help="Test files.", show_default=False)
     ],
+    importing: Importing,
     printed: Printed,
     device: Annotated[
         str | None,
@@ -48,7 +51,8 @@ def check_models(
 
     A test file names a model, compiled or not, and lists expectations: limits for figures,
     operators that must be on the chip, inferences with expected outputs, and labelled samples with
-    a minimum accuracy. docs/ci.md describes the keys.
+    a minimum accuracy. docs/ci.md describes the keys. --input is for the models of all test files,
+    and counts before what they say of inputs; of a compiled model, it is for the source.
 
     The exit code is 0 if all checks pass and 9 if one fails. A check that cannot be made has the
     exit code of its error.
@@ -60,7 +64,8 @@ def check_models(
     terminal = printed.terminal
     if junit is not None:
         check_output(junit, specs)
-    wanted = [read_spec(path) for path in specs]
+    read = map(read_spec, specs)
+    wanted = [replace(spec, how=importing.over(spec.how)) for spec in read]
     reports = []
     for spec in wanted:
         with terminal.working(spec.path) as progress:
@@ -126,5 +131,6 @@ test_command = Verb(
         "fitzroy test models/*.toml --junit results.xml",
         "fitzroy test digits.toml --device usb --json",
         "fitzroy test digits.toml --device twin",
+        "fitzroy test detector.toml --input images=1x3x320x320",
     ),
 )

@@ -15,6 +15,7 @@ from fitzroy.compilation.linking import LoweredModel, linked
 from fitzroy.compilation.log import Log
 from fitzroy.compilation.result import Compilation
 from fitzroy.compilation.source import Source, demand_uncompiled
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.partition import Placement
@@ -30,6 +31,7 @@ def compile(
     target: str = "xnnpack",
     outputs: Sequence[str] = (),
     passes: Sequence[str | Pass] = (),
+    how: Reading = PLAINLY,
     dump: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
     **settings: object,
@@ -43,6 +45,7 @@ def compile(
             another package.
         outputs: names of values to compute instead of the model's outputs.
         passes: what runs before the target's own passes: passes, or their names.
+        how: what to read of files, such as shapes that a model leaves open.
         dump: folder for every form that the model takes.
         progress: called with the name of each step as it begins or ends.
         settings: options of the target by name: for ``edgetpu`` those of `EdgeTpuOptions`; for
@@ -65,7 +68,7 @@ def compile(
             hint=chosen.together,
         )
     log = Log(None if dump is None else Path(dump), progress)
-    way = _Way(chosen, tuple(outputs), named_passes(passes), log)
+    way = _Way(chosen, tuple(outputs), named_passes(passes), how, log)
     try:
         return way.compiled(models, options)
     except FitzroyError as error:
@@ -103,12 +106,14 @@ class _Way:
         target: the target.
         outputs: values to compute instead of the models' outputs.
         passes: what runs before the target's own passes.
+        how: what to read of files.
         log: is told what is being done.
     """
 
     target: Target
     outputs: tuple[str, ...]
     passes: tuple[Pass, ...]
+    how: Reading
     log: Log
 
     def compiled(self, models: Mapping[str, Model], options: Any) -> Compilation:
@@ -166,10 +171,10 @@ class _Way:
             keeps: whether its file has to be kept as TFLite.
         """
         if not isinstance(model, Graph) and not self.outputs and keeps:
-            source = Source.read(model)
+            source = Source.read(model, self.how)
             demand_uncompiled(source.graph, source.path)
             return source
-        graph = model if isinstance(model, Graph) else load(model)
+        graph = model if isinstance(model, Graph) else load(model, self.how)
         return _source(graph.cut(self.outputs) if self.outputs else graph, keeps)
 
 

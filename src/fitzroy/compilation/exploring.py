@@ -12,6 +12,7 @@ from fitzroy.compilation.documents import document, edges
 from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.compilation.records import steps_of
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.execution.estimate import Conditions, estimate
@@ -33,6 +34,7 @@ def explored(
     *,
     package: int | None = None,
     source: str | os.PathLike[str] | None = None,
+    how: Reading = PLAINLY,
     conditions: Conditions | None = None,
     progress: Progress = lambda _: None,
 ) -> Explored:
@@ -42,11 +44,13 @@ def explored(
         path: a quantized model, which is compiled, or a compiled model or package.
         package: the only package to show, counted from 0; None for all.
         source: the model that a compiled one was made of, which names its layers.
+        how: what to read of a model that is compiled.
         conditions: clock, host and driver.
         progress: is told what is being done.
 
     Raises:
-        UsageError: a file cannot be read, or there is no such package.
+        UsageError: a file cannot be read, there is no such package, or something is said of the
+            inputs of a compiled model.
         FormatError: a file is malformed.
         UnsupportedError: nothing of the model runs on the Edge TPU.
         LinkError: the source is none of the model.
@@ -55,7 +59,14 @@ def explored(
     data = read_file(path)
     conditions = conditions or Conditions()
     if _is_source(data, name):
-        return _compiled(name, package, conditions, progress)
+        return _compiled(Source.read(name, how), package, conditions, progress)
+    if how != PLAINLY:
+        raise UsageError(
+            "shapes or values of inputs for a model that is compiled already",
+            reason="its shapes are fixed",
+            where=name,
+            hint="give the model that it was made of",
+        )
     container = read_container(data, name)
     numbers = range(len(container.packages)) if package is None else (package,)
     programs = []
@@ -80,11 +91,11 @@ def _is_source(data: bytes, name: str) -> bool:
 
 
 def _compiled(
-    name: str, package: int | None, conditions: Conditions, progress: Progress
+    source: Source, package: int | None, conditions: Conditions, progress: Progress
 ) -> Explored:
     """A source, compiled."""
-    result = compile_edgetpu(Source.read(name), progress=progress)
-    count = len(result.segments)
+    result = compile_edgetpu(source, progress=progress)
+    name, count = source.path, len(result.segments)
     if package is not None and not 0 <= package < count:
         raise UsageError(
             f"there is no package {package}",

@@ -36,7 +36,7 @@ def judge(
     figures, ran_on = None, ""
     try:
         source = spec.source and spec.file(spec.source)
-        found = subject(spec.file(spec.model), source, spec.options, progress)
+        found = subject(spec.file(spec.model), source, spec.options, progress, spec.how)
         progress("estimating")
         figures = model_figures(found.data, spec.model, spec.conditions)
         checks += _operators(spec.operators, found, figures)

@@ -15,6 +15,7 @@ from typing import Any
 
 from fitzroy.base.errors import FitzroyError, FormatError
 from fitzroy.base.files import read_file
+from fitzroy.compiler.frontends.frontend import Given, Reading, is_given
 from fitzroy.execution.arrays import Normalization
 from fitzroy.execution.estimate import CLOCK, HOST, Conditions
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
@@ -27,6 +28,7 @@ _DEEP = re.compile(rf"(?<![\w-])(?:{_PART}){{16}}")
 """A key of so many parts as no test file has; what reads TOML takes the cube of their number."""
 
 _MOST_ENTRIES = 1 << 12
+_MOST_EXTENTS = 64
 _MOST = 1e15
 _CLASS = "{class}"
 
@@ -94,6 +96,7 @@ class Spec:
         model: a compiled model, or one to compile for the Edge TPU first.
         source: the model that a compiled one was compiled from; empty if it is not known.
         options: options of the compiler by name, for models that are not compiled.
+        how: what to read of the model before it is compiled, or of the source.
         device: the device unless another one is asked for.
         labels: file with the names of classes; empty for none.
         rule: what pixels become; None for the usual.
@@ -109,6 +112,7 @@ class Spec:
     model: str
     source: str
     options: Mapping[str, Any]
+    how: Reading
     device: str
     labels: str
     rule: Normalization | None
@@ -176,6 +180,7 @@ def parse_spec(data: bytes, path: str) -> Spec:
         model=root.text("model"),
         source=root.text("source", ""),
         options=root.mapping("compile"),
+        how=_reading(root),
         device=root.text("device", DEVICE),
         labels=root.text("labels", ""),
         rule=_rule(root),
@@ -197,6 +202,16 @@ def parse_spec(data: bytes, path: str) -> Spec:
     limits.finish(FIGURES)
     _check_names(spec)
     return spec
+
+
+def _reading(root: _Table) -> Reading:
+    """What is said of inputs."""
+    shapes, values = root.table("shapes"), root.table("values")
+    return Reading(
+        shapes={name: shapes.shape(name) for name in shapes.values},
+        values={name: values.given(name) for name in values.values},
+        keep_layout=root.flag("keep_layout"),
+    )
 
 
 def _rule(root: _Table) -> Normalization | None:
@@ -335,6 +350,24 @@ class _Table:
         value = self.take(key, lambda x: _is_number(x) and isinstance(x, int) and x >= 1, "a count")
         return default if value is None else int(value)
 
+    def flag(self, key: str) -> bool:
+        """Whether something is so; it is not unless said."""
+        return bool(self.take(key, lambda x: isinstance(x, bool), "true or false"))
+
+    def shape(self, key: str) -> tuple[int, ...]:
+        """Extents."""
+        value = self.take(
+            key,
+            lambda x: isinstance(x, list) and len(x) <= _MOST_EXTENTS and all(map(_is_extent, x)),
+            "a list of extents, as in [1, 3, 320, 320],",
+        )
+        return tuple(value)
+
+    def given(self, key: str) -> Given:
+        """A value of an input."""
+        value: Given = self.take(key, is_given, "a number, or lists of numbers,")
+        return value
+
     def label(self, key: str) -> int | str | None:
         """The number or the label of a class."""
         found: int | str | None = self.take(
@@ -406,6 +439,10 @@ class _Table:
         if strange is not None:
             named = ", ".join(sorted(known or self.read))
             raise self.fault(strange[:80], f"no such key; there are {named}")
+
+
+def _is_extent(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 def _is_text(value: object) -> bool:

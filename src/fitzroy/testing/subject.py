@@ -10,6 +10,7 @@ from typing import Any
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.compilation.build import compile
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
@@ -49,6 +50,7 @@ def subject(
     source: str = "",
     options: Mapping[str, Any] | None = None,
     progress: Progress = lambda _: None,
+    how: Reading = PLAINLY,
 ) -> Subject:
     """A compiled model, compiled here if it is not yet.
 
@@ -57,6 +59,7 @@ def subject(
         source: the model that a compiled one was compiled from; empty if it is not known.
         options: options of the compiler by name, for a model that is not compiled.
         progress: is told what is under way.
+        how: what to read of the model before it is compiled, or of the source.
 
     Raises:
         UsageError: a file cannot be read, or source or options contradict the model.
@@ -70,11 +73,18 @@ def subject(
         if custom_op.extract(model, path, data):
             if options:
                 raise UsageError("options of the compiler for a model that is compiled", where=path)
-            return Subject(data, load(source) if source else None)
+            if how != PLAINLY and not source:
+                raise UsageError(
+                    "shapes or values of inputs for a model that is compiled",
+                    reason="its shapes are fixed, and its source is not named",
+                    where=path,
+                )
+            return Subject(data, load(source, how) if source else None)
     if source:
         raise UsageError("a source for a model that is not compiled", where=path)
     progress("compiling")
-    return Subject(compile(path, target="edgetpu", **options).data, load(path))
+    made = compile(path, target="edgetpu", how=how, **options)
+    return Subject(made.data, load(path, how))
 
 
 def opened(device: str, source: Graph | None, options: DeviceOptions | None = None) -> Device:
