@@ -34,8 +34,8 @@ class Reading:
         subgraph: which of the graphs of a file with several; 0 is the main one.
         shapes: shapes of inputs by name, for extents that the file leaves open. In an ONNX model,
             they also count in place of extents that the file states.
-        arrays: shapes of arrays that inputs are to take by name, for extents that the file and
-            `shapes` leave open.
+        arrays: shapes of arrays that inputs are to take, by their names or numbers, for extents
+            that the file and `shapes` leave open.
         values: values that inputs are fixed to by name, as numbers or lists; the model is read as
             if they were constants. Of an input that has a shape here, too, the value counts if it
             has no dimensions.

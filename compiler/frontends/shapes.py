@@ -29,6 +29,24 @@ def by_input(given: Mapping[str, T], names: Sequence[str], path: str) -> dict[st
     return found
 
 
+def of_arrays(arrays: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
+    """What there is of arrays by the name of the input that they are for.
+
+    Arrays may also be for no input; what reads them judges that.
+
+    Args:
+        arrays: by name or number of the input; slashes in names may be underscores.
+        names: names of the inputs.
+    """
+    found = {}
+    for number, name in enumerate(names):
+        for key in (name, name.replace("/", "_"), str(number)):
+            if key in arrays:
+                found[name] = arrays[key]
+                break
+    return found
+
+
 def fits(shape: Shape, extents: Sequence[int | None]) -> bool:
     """Whether a shape has the extents that a file says; None stands for any."""
     return len(shape) == len(extents) and all(

@@ -113,6 +113,41 @@ def test_several_inputs_and_outputs(fitzroy: Run, pair: Path, tmp_path: Path) ->
     assert (tmp_path / "y_1.bin").read_bytes() == abs(wanted).tobytes()
 
 
+def test_an_archive_feeds_several_inputs(fitzroy: Run, pair: Path, tmp_path: Path) -> None:
+    a, b = np.load("a.npy"), np.load("b.npy")
+    np.savez("by_name.npz", right=b, left=a, unused=a)
+    np.savez("by_number.npz", **{"0": a, "1": b})
+    np.savez("one.npz", right=b)
+    np.savez("any.npz", whatever=b)
+    for inputs in (
+        ["by_name.npz"],
+        ["by_number.npz"],
+        ["left=a.npy", "one.npz"],
+        ["left=a.npy", "right=any.npz"],
+        ["left=by_name.npz", "right=by_name.npz"],
+    ):
+        flags = [part for item in inputs for part in ("--input", item)]
+        result = fitzroy("run", "pair.tflite", *flags, "-o", "y.npz")
+        assert result.code == 0, result.err
+        np.testing.assert_array_equal(np.load("y.npz")["difference"], a - b)
+    refused = fitzroy("run", "pair.tflite", "-i", "one.npz")
+    assert refused.code == 2
+    assert "no array for input 'left'" in refused.err
+    assert "the archive has 'right'" in refused.err
+    np.savez("wide.npz", left=a, right=b.astype(np.float64))
+    refused = fitzroy("run", "pair.tflite", "-i", "wide.npz")
+    assert refused.code == 2
+    assert "wide.npz: right" in refused.err
+    (tmp_path / "broken.npz").write_bytes(b"PK")
+    assert fitzroy("run", "pair.tflite", "-i", "broken.npz").code == 3
+    (tmp_path / "several").mkdir()
+    np.savez("several/x.npz", left=a, right=b)
+    np.savez("several/y.npz", left=b, right=b)
+    assert fitzroy("run", "pair.tflite", "-i", "several", "-o", "out").code == 0
+    np.testing.assert_array_equal(np.load("out/x.npz")["difference"], a - b)
+    np.testing.assert_array_equal(np.load("out/y.npz")["difference"], b - b)
+
+
 @pytest.mark.parametrize(
     ("inputs", "text"),
     [
@@ -405,7 +440,9 @@ def test_arrays_are_not_overwritten_by_outputs(fitzroy: Run, tmp_path: Path) -> 
 def test_arrays_give_the_extents_that_a_model_leaves_open(fitzroy: Run, tmp_path: Path) -> None:
     (tmp_path / "open.tflite").write_bytes(resizable(1, 1, [-1, -1, -1, 2]).data())
     np.save(tmp_path / "x.npy", np.ones((1, 6, 4, 2), np.float32))
-    for given in ("x.npy", "t1_0=x.npy"):
+    np.savez(tmp_path / "any.npz", any=np.ones((1, 6, 4, 2), np.float32))
+    np.savez(tmp_path / "named.npz", t1_0=np.ones((1, 6, 4, 2), np.float32), other=np.ones(3))
+    for given in ("x.npy", "t1_0=x.npy", "any.npz", "t1_0=any.npz", "named.npz"):
         result = fitzroy("run", "open.tflite", "--input", given, "--output", "y.npy", "--quiet")
         assert (result.code, result.err) == (0, "")
         assert np.load(tmp_path / "y.npy").shape == (1, 12, 6)

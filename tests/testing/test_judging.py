@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -67,6 +68,16 @@ def test_limits(folder: Path, limit: str, status: Status) -> None:
         assert check.found is not None
         assert check.wanted is not None
         assert check.found > check.wanted
+
+
+def test_cases_take_archives(folder: Path) -> None:
+    x = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1)).astype(np.int8)
+    np.savez(folder / "x.npz", image=x, others=x)
+    (folder / "x.raw").write_bytes(x.tobytes())
+    failed = only(judged(folder, f'{COMPILED}[[case]]\ninput = "x.raw"\nsha256 = "{"0" * 64}"\n'))
+    (digest,) = {*re.findall("[0-9a-f]{64}", failed.text)} - {"0" * 64}
+    text = f'{COMPILED}[[case]]\ninput = "x.npz"\nsha256 = "{digest}"\n'
+    assert only(judged(folder, text)).status is Status.PASSED
 
 
 def test_predictions_go_by_their_conditions(folder: Path) -> None:

@@ -27,7 +27,7 @@ from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 from fitzroy.compiler.frontends.onnx.resized import HINT, Stated, check_size, replaced_shapes
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
-from fitzroy.compiler.frontends.shapes import by_input
+from fitzroy.compiler.frontends.shapes import by_input, of_arrays
 from fitzroy.compiler.ir import Graph, Origin
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class _Importer:
         names = [info.name for info in infos]
         self.shapes = by_input(self.shapes, names, self.path)
         self.fixed = by_input(self.fixed, names, self.path)
-        self.arrays = by_input(self.arrays, names, self.path)
+        self.arrays = of_arrays(self.arrays, names)
         images = image_inputs([proto.node[number] for number in runnable(proto.node)])
         for info in infos:
             self.input(info, scope, info.name in images)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.frontends.frontend import Reading
-from fitzroy.compiler.frontends.shapes import Shape, by_input, closed_shape, fits
+from fitzroy.compiler.frontends.shapes import Shape, by_input, closed_shape, fits, of_arrays
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
 
@@ -64,16 +64,17 @@ def fitting_shapes(model: tflite.Model, arrays: Mapping[str, Shape]) -> dict[str
 
     Args:
         model: the model.
-        arrays: shapes of arrays by name or number of the input.
+        arrays: shapes of arrays, as `of_arrays` takes them.
     """
     subgraph = (model.subgraphs or [])[0]
-    found = {}
-    for number, index in enumerate(dict.fromkeys(ints(subgraph.inputs))):
-        tensor = (subgraph.tensors or [])[index]
-        shape = arrays.get(tensor.name or "", arrays.get(str(number)))
-        if shape is not None and fits(shape, stated_extents(tensor)):
-            found[str(number)] = shape
-    return found
+    tensors = [(subgraph.tensors or [])[index] for index in dict.fromkeys(ints(subgraph.inputs))]
+    names = [tensor.name or "" for tensor in tensors]
+    found = of_arrays(arrays, names)
+    return {
+        str(number): found[name]
+        for number, (name, tensor) in enumerate(zip(names, tensors, strict=True))
+        if name in found and fits(found[name], stated_extents(tensor))
+    }
 
 
 def stated_extents(tensor: tflite.Tensor) -> tuple[int | None, ...]:

@@ -108,8 +108,9 @@ InputFiles = Annotated[
         "--input",
         "-i",
         metavar="[NAME=]X",
-        help="An image, a .npy file, or the tensor's raw bytes; once per input. Several files for "
-        "an input, or a folder, are several inferences.",
+        help="An image, a .npy file, or the tensor's raw bytes; once per input. Or a .npz archive "
+        "with arrays named after the inputs. Several files for an input, or a folder, are several "
+        "inferences.",
         show_default=False,
         rich_help_panel="Inputs",
     ),

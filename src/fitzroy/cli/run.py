@@ -46,6 +46,7 @@ from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.formats.detect import detect
 from fitzroy.formats.npy import read_npy
+from fitzroy.formats.npz import read_npz
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ def run(
     Images are resized to the input, grey or RGB. 8-bit inputs get the pixel plus the smallest value
     of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std are
     given. Arrays for ONNX models have the model's own order of dimensions, and determine its open
-    dimensions. Pictures do not: --input also takes shapes and values of inputs, as in [b]fitzroy
+    dimensions. An archive (.npz) is for all inputs that no other file is named for. Pictures
+    determine no dimensions: --input also takes shapes and values of inputs, as in [b]fitzroy
     compile[/b].
 
     Several files for an input, or a folder, are several inferences, each starting with zero state.
@@ -400,6 +402,12 @@ def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
             name, path = str(number), spec
         if path.endswith(".npy") and os.path.isfile(path):
             found[name] = read_npy(read_file(path), path).shape
+        elif arrays.is_archive(path) and os.path.isfile(path):
+            held = read_npz(read_file(path), path)
+            found |= {key: array.shape for key, array in held.items()}
+            if len(held) == 1:
+                # An array alone need not have the name of its input.
+                (found[name],) = (array.shape for array in held.values())
     return found
 
 
@@ -440,6 +448,7 @@ run_command = Verb(
     (
         "fitzroy run model.pte --input photo.png --labels labels.txt",
         "fitzroy run model.pte --input left=a.npy --input right=b.npy -o y.npz",
+        "fitzroy run model.onnx -i inputs.npz -o outputs.npz",
         "fitzroy run model.tflite -i photo.png --mean 127.5 --std 127.5 --top 3",
         "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",

@@ -18,7 +18,13 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.quantization.options import QuantizeOptions
-from fitzroy.execution.arrays import IMAGE_SUFFIXES, Normalization, load_array, normalized_pixels
+from fitzroy.execution.arrays import (
+    IMAGE_SUFFIXES,
+    Normalization,
+    load_array,
+    members,
+    normalized_pixels,
+)
 from fitzroy.formats import npy, npz
 
 Sample = dict[str, Array]
@@ -270,19 +276,11 @@ def _of_archive(graph: Graph, path: str, rule: Normalization) -> Iterator[Sample
         UsageError: an input has no array, or they have different numbers of samples.
     """
     arrays = npz.read_npz(read_file(path), path)
-    if len(graph.inputs) == 1 and len(arrays) == 1:
-        arrays = dict(zip(graph.inputs, arrays.values(), strict=True))
-    parts = {}
-    for name in graph.inputs:
-        # numpy puts what stands before a slash into a folder.
-        key = name if name in arrays else name.replace("/", "_")
-        if key not in arrays:
-            raise UsageError(
-                f"no array for input {name!r}",
-                reason=f"the archive has {', '.join(map(repr, arrays)) or 'none'}",
-                where=path,
-            )
-        parts[name] = _parts(arrays[key], graph.type(name), rule, f"{path}: {key}")
+    found = members(arrays, dict(enumerate(graph.inputs)), path)
+    parts = {
+        name: _parts(found[number], graph.type(name), rule, f"{path}: {name}")
+        for number, name in enumerate(graph.inputs)
+    }
     counts = {name: len(found) for name, found in parts.items()}
     if len(set(counts.values())) > 1:
         text = ", ".join(f"{count} for {name!r}" for name, count in counts.items())

@@ -7,7 +7,7 @@ import importlib.util
 import io
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +136,15 @@ def npy_array(data: bytes, type: TensorType, *, path: str = "") -> Array:
     """
     if data.startswith(_ARCHIVE_MARK):
         raise FormatError("an archive of arrays where one array is wanted", path=path)
-    array = npy.read_npy(data, path)
+    return fitted_array(npy.read_npy(data, path), type, path=path)
+
+
+def fitted_array(array: Array, type: TensorType, *, path: str = "") -> Array:
+    """An array as a tensor; dimensions of extent 1 may be missing or too many.
+
+    Raises:
+        UsageError: shape or element type differ.
+    """
     dense = tuple(extent for extent in array.shape if extent != 1)
     wanted = tuple(extent for extent in type.shape if extent != 1)
     dtype = array.dtype.newbyteorder("=")
@@ -149,6 +157,41 @@ def npy_array(data: bytes, type: TensorType, *, path: str = "") -> Array:
             hint="fitzroy run takes real numbers with --float" if real else "",
         )
     return np.ascontiguousarray(array, dtype).reshape(type.shape)
+
+
+def is_archive(path: str) -> bool:
+    """Whether a file has several arrays, as its name says."""
+    return Path(path).suffix.lower() == ".npz"
+
+
+def members(arrays: Mapping[str, Array], names: Mapping[int, str], path: str) -> dict[int, Array]:
+    """The arrays of an archive that are for inputs, by the number of the input.
+
+    An array has the name of its input, in which slashes may be underscores as in archives that
+    numpy writes, or its number. One array alone may have any name, if it is for one input alone.
+
+    Args:
+        arrays: those of the archive.
+        names: names of the inputs by number.
+        path: the archive, for errors.
+
+    Raises:
+        UsageError: an input has no array.
+    """
+    found = {}
+    for number, name in names.items():
+        keys = [key for key in (name, name.replace("/", "_"), str(number)) if key in arrays]
+        if len(names) == len(arrays) == 1:
+            keys += arrays
+        if not keys:
+            raise UsageError(
+                f"no array for input {name!r}" if name else f"no array for input {number}",
+                reason=f"the archive has {', '.join(map(repr, arrays)) or 'none'}",
+                where=path,
+                hint="name arrays after inputs, as in numpy.savez(file, name=array)",
+            )
+        found[number] = arrays[keys[0]]
+    return found
 
 
 def image_array(

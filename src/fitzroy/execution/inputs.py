@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.execution import arrays
 from fitzroy.execution.arrays import Normalization
+from fitzroy.formats import npz
 
 _MOST_FILES = 1 << 20
 """Most files that a folder may have."""
@@ -30,7 +32,7 @@ class Sample:
 
     Attributes:
         name: the first file without folder and suffix, made unique; names results.
-        files: one file per input.
+        files: one file per input; an archive may be that of several.
     """
 
     name: str
@@ -45,11 +47,18 @@ class Sample:
 
         Raises:
             UsageError: a file cannot be read or does not suit the input.
-            FormatError: an image or ``.npy`` file is broken.
+            FormatError: an image, an array or an archive is broken.
         """
+        pairs = list(zip(self.files, ports, strict=True))
+        found: dict[int, Array] = {}
+        for path in dict.fromkeys(filter(arrays.is_archive, self.files)):
+            names = {n: port.name for n, (file, port) in enumerate(pairs) if file == path}
+            found |= arrays.members(npz.read_npz(read_file(path), path), names, path)
         return [
-            arrays.load_array(file, port.type, rule)
-            for file, port in zip(self.files, ports, strict=True)
+            arrays.fitted_array(found[number], port.type, path=f"{file}: {port.name or number}")
+            if number in found
+            else arrays.load_array(file, port.type, rule)
+            for number, (file, port) in enumerate(pairs)
         ]
 
 
@@ -57,8 +66,8 @@ def samples(ports: Sequence[Port], specs: Sequence[str], path: str) -> list[Samp
     """The files of every inference, from ``X`` and ``NAME=X``.
 
     A folder stands for its files in order of their names. Files without a name are for the inputs
-    that have none with a name, in turn. All inputs get equally many files, one per inference; those
-    of several folders have the same names.
+    that have none with a name, in turn; an archive of arrays (``.npz``) is for all of those. All
+    inputs get equally many files, one per inference; those of several folders have the same names.
 
     Args:
         ports: the inputs.
@@ -120,6 +129,9 @@ def _assigned(ports: Sequence[Port], specs: Sequence[str], path: str) -> list[tu
                 raise _needed(f"no input named {value.partition('=')[0]!r}", ports, path)
             if not free:
                 raise _needed(f"{len(specs)} inputs given, {len(ports)} wanted", ports, path)
+            if all(map(arrays.is_archive, _files(value))):
+                found += [(index, value) for index in free]
+                continue
             index = free[unnamed % len(free)]
             unnamed += 1
         found.append((index, value))
