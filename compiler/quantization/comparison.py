@@ -30,20 +30,28 @@ class Difference:
         noise: sum of the squares of the differences.
         largest: largest difference.
         count: number of elements.
+        step: what neighbouring values of the result differ by; 0 if it has no such step.
     """
 
     signal: float = 0.0
     noise: float = 0.0
     largest: float = 0.0
     count: int = 0
+    step: float = 0.0
 
     @classmethod
-    def of(cls, wanted: Array, found: Array) -> Difference:
-        """The difference of two arrays of real numbers."""
+    def of(cls, wanted: Array, found: Array, step: float = 0.0) -> Difference:
+        """The difference of two arrays of real numbers.
+
+        Args:
+            wanted: what they should be.
+            found: what they are.
+            step: what neighbouring values of `found` differ by; 0 if it has no such step.
+        """
         exact = wanted.astype(np.float64).reshape(-1)
         off = found.astype(np.float64).reshape(-1) - exact
         largest = float(np.abs(off).max(initial=0.0))
-        return cls(float(exact @ exact), float(off @ off), largest, exact.size)
+        return cls(float(exact @ exact), float(off @ off), largest, exact.size, step)
 
     def __add__(self, other: Difference) -> Difference:
         return Difference(
@@ -51,6 +59,7 @@ class Difference:
             self.noise + other.noise,
             max(self.largest, other.largest),
             self.count + other.count,
+            max(self.step, other.step),
         )
 
     @property
@@ -59,6 +68,11 @@ class Difference:
         if self.noise == 0.0:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+    @property
+    def steps(self) -> float | None:
+        """The largest difference in steps of the result; None if it has none."""
+        return self.largest / self.step if self.step else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,7 @@ def compare(
         UsageError: inputs or outputs do not correspond.
     """
     _demand_alike(graph, quantized)
+    steps = {name: output_step(quantized, name) for name in quantized.outputs}
 
     def of_sample(number: int) -> dict[str, Difference]:
         sample = samples[number]
@@ -104,7 +119,9 @@ def compare(
         }
         found = evaluate(quantized, stored, arithmetic)
         return {
-            source: Difference.of(wanted[source], real_output(found[name], quantized.type(name)))
+            source: Difference.of(
+                wanted[source], real_output(found[name], quantized.type(name)), steps[name]
+            )
             for source, name in zip(graph.outputs, quantized.outputs, strict=True)
         }
 
@@ -149,6 +166,26 @@ def stored_input(array: Array, type: TensorType) -> Array:
     if type.quantization is None:
         return array.astype(type.dtype.numpy, copy=False)
     return numerics.quantize(array, type.quantization, type.dtype)
+
+
+_MOVING = frozenset({"reshape", "transpose", "strided_slice", "split"})
+"""Operators that leave elements as they are."""
+
+
+def output_step(graph: Graph, name: str) -> float:
+    """What neighbouring values of an output differ by, as a real number.
+
+    Returns:
+        The scale of the output, or of what it is dequantized from; 0 if neither has one.
+    """
+    while graph.type(name).quantization is None:
+        node = graph.producer(name)
+        if node is None or node.op not in _MOVING | {"dequantize"}:
+            return 0.0
+        name = str(node.inputs[0])
+    quantization = graph.type(name).quantization
+    assert quantization is not None
+    return float(quantization.scale_array(len(graph.type(name).shape)).max())
 
 
 def real_output(array: Array, type: TensorType) -> Array:

@@ -121,6 +121,46 @@ def test_compile_tells_of_outputs_that_8_bits_hold_badly(
     assert "signal to noise" not in fitzroy("compile", model, "--calibrate", pictures).err
 
 
+def test_an_output_near_0_is_as_exact_as_its_steps(
+    fitzroy: Run, pictures: str, tmp_path: Path
+) -> None:
+    """A probability that no sample raises has no signal; LiteRT confirms how far it is off."""
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    graph = Graph("never")
+    type = TensorType((1, 16, 16, 3), F32)
+    low = graph.add_constant("low", np.array([-9], np.float32))
+    graph.add_input("picture", type)
+    sums = graph.emit("add", ["picture", low], type, ActivationAttributes())
+    graph.outputs = [graph.emit("sigmoid", [sums], type, stem="score")]
+    path = tmp_path / "never.tflite"
+    path.write_bytes(write_model(export_model(graph)))
+    words = ("quantize", str(path), "--calibrate", pictures, "-o", "q.tflite")
+    in_floats = fitzroy(*words, "--output-type", "float32", "--json").json["accuracy"][0]
+    assert in_floats["snr_db"] > 10
+    assert in_floats["largest_steps"] is None
+    result = fitzroy(*words)
+    assert result.code == 0, result.err
+    assert "warning" not in result.err
+    (said,) = re.findall("off by at most ([0-9.]+) steps of 0.0039", result.err)
+    entry = json.loads(fitzroy(*words, "--json").out)["accuracy"][0]
+    assert entry["snr_db"] < 10
+    assert float(said) == pytest.approx(entry["largest_steps"], abs=0.05)
+    found = []
+    for name in ("never.tflite", "q.tflite"):
+        runner = interpreter.Interpreter(str(tmp_path / name))
+        runner.allocate_tensors()
+        (given,), (made,) = runner.get_input_details(), runner.get_output_details()
+        x = np.random.default_rng(5).random((1, 16, 16, 3), np.float32)
+        scale, zero = given["quantization"]
+        stored = np.clip(np.rint(x / scale) + zero, -128, 127) if scale else x
+        runner.set_tensor(given["index"], stored.astype(given["dtype"]))
+        runner.invoke()
+        y = runner.get_tensor(made["index"]).astype(np.float64)
+        scale, zero = made["quantization"]
+        found.append((y - zero) * scale if scale else y)
+    assert np.abs(found[1] - found[0]).max() * 256 == pytest.approx(float(said), abs=0.1)
+
+
 def test_compile_quantizes_first(fitzroy: Run, model: str, pictures: str, tmp_path: Path) -> None:
     target = tmp_path / "float_edgetpu.tflite"
     result = fitzroy("compile", model, "--calibrate", pictures, "--samples", "3", "--json")

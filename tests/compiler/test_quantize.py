@@ -38,6 +38,7 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.quantization.comparison import output_step
 from fitzroy.compiler.quantization.options import Effort, QuantizeOptions
 from fitzroy.compiler.quantization.parameters import filter_quantization
 from fitzroy.compiler.quantization.ranges import asymmetric
@@ -614,3 +615,14 @@ def test_one_scale_and_two_types(zero: int, arithmetic: Arithmetic) -> None:
         (y,) = evaluate(graph, {"x": x}, arithmetic).values()
         assert y.dtype == second.numpy
         np.testing.assert_array_equal(y, np.clip(x.astype(int), *second.limits))
+
+
+def test_the_step_of_an_output_is_that_of_what_it_is_dequantized_from() -> None:
+    graph = Graph("steps")
+    stored = TensorType((1, 6), DType.INT8, Quantization.per_tensor(0.25, 3))
+    graph.add_input("x", stored)
+    numbers = graph.emit("dequantize", ["x"], real(1, 6))
+    moved = graph.emit("reshape", [numbers], real(6), ReshapeAttributes((6,)))
+    function = graph.emit("sigmoid", [moved], real(6))
+    assert [output_step(graph, name) for name in ("x", numbers, moved)] == [0.25, 0.25, 0.25]
+    assert output_step(graph, function) == 0

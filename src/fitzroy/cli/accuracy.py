@@ -118,6 +118,7 @@ def accuracy(comparison: Comparison) -> list[dict[str, Any]]:
             "output": name,
             "snr_db": found.decibels,
             "largest_difference": found.largest,
+            "largest_steps": found.steps,
             "elements": found.count,
         }
         for name, found in comparison.outputs.items()
@@ -132,9 +133,15 @@ def show_accuracy(terminal: Terminal, document: dict[str, Any]) -> None:
             Column("output", style="cyan"),
             Column("dB", right=True),
             Column("largest difference", right=True),
+            Column("in steps", right=True),
         ),
         [
-            [entry["output"], f"{entry['snr_db']:.1f}", f"{entry['largest_difference']:.4g}"]
+            [
+                entry["output"],
+                f"{entry['snr_db']:.1f}",
+                f"{entry['largest_difference']:.4g}",
+                "" if entry["largest_steps"] is None else f"{entry['largest_steps']:.1f}",
+            ]
             for entry in document["accuracy"]
         ],
     )

@@ -400,13 +400,29 @@ _NOISY = 10.0
 """Decibels below which an output may be of little use: an error of a third of the signal."""
 
 
+_EXACT = 2.0
+"""Steps of an output that it differs by at most, if 8 bits can hold it no more exactly."""
+
+
 def warn_of_noise(terminal: Terminal, comparison: Comparison, model: str) -> None:
-    """Say which outputs of a quantized model are far from those of the float32 model."""
+    """Say which outputs of a quantized model are far from those of the float32 model.
+
+    An output may also have little signal to noise because its values are near 0 on all samples, as
+    the probability of what none of them shows.
+    """
     for name, difference in comparison.outputs.items():
         if difference.decibels < _NOISY:
             samples = count(len(comparison.samples), "sample")
+            what = f"output {name!r} has {difference.decibels:.1f} dB of signal to noise on"
+            steps = difference.steps
+            if steps is not None and steps <= _EXACT:
+                terminal.note(
+                    f"{what} {samples} because its values are near 0; it is as exact as 8 bits can "
+                    f"be: off by at most {steps:.1f} steps of {difference.step:.2g}"
+                )
+                continue
             terminal.warn(
-                f"output {name!r} has {difference.decibels:.1f} dB of signal to noise on {samples}",
+                f"{what} {samples}",
                 [
                     "a value before it does not fit 8 bits well, or there are too few samples",
                     f"hint: find it with fitzroy quantize {model} --calibrate … --report q.html",

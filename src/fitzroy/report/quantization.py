@@ -42,12 +42,20 @@ def _decibels(value: float) -> Cell:
 
 def _outputs(document: Mapping[str, Any]) -> str:
     return table(
-        (Column("output", text=True), Column("dB"), Column("largest difference")),
+        (
+            Column("output", text=True),
+            Column("dB"),
+            Column("largest difference"),
+            Column("in steps"),
+        ),
         [
             (
                 Cell(escaped(entry["output"])),
                 _decibels(entry["snr_db"]),
                 number(entry["largest_difference"], f"{entry['largest_difference']:.4g}"),
+                Cell("")
+                if entry["largest_steps"] is None
+                else number(entry["largest_steps"], f"{entry['largest_steps']:.1f}"),
             )
             for entry in document["accuracy"]
         ],
