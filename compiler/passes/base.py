@@ -53,6 +53,7 @@ PASSES = Registry(
         "integer-borders": "fitzroy.compiler.passes.borders:IntegerBorders",
         "legalize-uint8": "fitzroy.compiler.passes.uint8:LegalizeUint8",
         "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
+        "lookups": "fitzroy.compiler.passes.lookups:Lookups",
         "nearest-resizes": "fitzroy.compiler.passes.nearest_resizes:NearestResizes",
         "simplify": "fitzroy.compiler.passes.canonicalize:Simplify",
         "unread-pixels": "fitzroy.compiler.passes.unread:UnreadPixels",

@@ -209,9 +209,14 @@ def prepared(graph: Graph) -> Graph:
     Squares, for which TFLite has no 8-bit kernel, and quotients by constants and by square roots,
     which less hardware computes, become products. Masks of attention become sums with finite
     numbers, and other choices by known conditions products. Means of very many elements are
-    taken in two steps.
+    taken in two steps. Products of one-hot vectors and tables become lookups.
     """
     result = run_passes(graph, FOLDING)
+    if any(node.op in ("equal", "one_hot") for node in result.nodes()):
+        # Few models have one-hot vectors.
+        from fitzroy.compiler.passes.lookups import Lookups, looks_up
+
+        result = Lookups().run(result) if looks_up(result) else result
     for node in result.nodes():
         if not touches_reals(result, node):
             continue
