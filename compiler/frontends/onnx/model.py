@@ -18,6 +18,7 @@ from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.choice import CHOOSERS, choice_left_out, chooses_boxes
+from fitzroy.compiler.frontends.onnx.dynamic import is_dynamic, left_real, real_products
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
 from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
@@ -182,6 +183,7 @@ class _Importer:
         self.opsets = reader.operator_sets(model, path)
         self.result = Graph(model.graph.name or path.rpartition("/")[2] or "main")
         self.build = Builder(self.result)
+        self.build.keeps_integers = not is_dynamic(model.graph)
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.rejects: list[Diagnostic] = []
         self.count = 0
@@ -211,6 +213,9 @@ class _Importer:
                 where=self.path,
                 hint=_remedy(proto) or (HINT if self.stated else ""),
             )
+        if self.build.left_real:
+            count = len(self.build.left_real)
+            self.result.remarks.append(left_real(count, self.result.name))
         if self.chosen_from:
             self.result.remarks.append(choice_left_out(proto, scope.constant))
         self.name_outputs(found)
@@ -336,7 +341,7 @@ class _Importer:
 
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope, outputs: Sequence[str]) -> None:
         """Import those nodes that the outputs depend on."""
-        nodes = recognized(nodes, scope.constant)
+        nodes = recognized(real_products(nodes), scope.constant)
         for number in needed(nodes, outputs):
             node = nodes[number]
             names = ["" if name in scope.absent else name for name in node.input]

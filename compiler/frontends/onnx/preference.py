@@ -17,9 +17,9 @@ _SPATIAL = frozenset({
 """Operators whose operands have channels in dimension 1."""
 
 _INDIFFERENT = frozenset({
-    "Abs", "Add", "Cast", "Clip", "Concat", "DequantizeLinear", "Div", "Dropout", "Identity",
-    "LeakyRelu", "Max", "Min", "Mul", "Neg", "PRelu", "Pad", "Pow", "QuantizeLinear", "Relu",
-    "Sigmoid", "Slice", "Split", "Sub", "Tanh",
+    "Abs", "Add", "Cast", "Clip", "Concat", "DequantizeLinear", "Div", "Dropout",
+    "DynamicQuantizeLinear", "Identity", "LeakyRelu", "Max", "Min", "Mul", "Neg", "PRelu",
+    "Pad", "Pow", "QuantizeLinear", "Relu", "Sigmoid", "Slice", "Split", "Sub", "Tanh",
 })  # fmt: skip
 """Operators that keep dimensions where they are."""
 

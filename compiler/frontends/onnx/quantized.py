@@ -12,6 +12,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType, Quantization, is_usable_scale
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.convolution import convolution_of
+from fitzroy.compiler.frontends.onnx.dynamic import DOMAIN
 from fitzroy.compiler.frontends.onnx.elementwise import INFINITY, clamp
 from fitzroy.compiler.frontends.onnx.logical import chosen
 from fitzroy.compiler.frontends.onnx.matmul import connected, product
@@ -24,6 +25,7 @@ from fitzroy.compiler.frontends.onnx.registry import imports
 from fitzroy.compiler.frontends.onnx.shape import joined
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, inverse
 from fitzroy.compiler.ops.elementwise import LeakyReluAttributes
+from fitzroy.hw_models import numerics
 
 _STORED = (DType.INT8, DType.UINT8)
 """Element types of quantized values in the graph."""
@@ -119,6 +121,10 @@ def dequantized(
         raise Refusal("onnx-element-type", f"{x.dtype.value} dequantized")
     x = build.plain(x)
     found = quantization_of(scale, zero, x, axis)
+    if found is not None and not build.keeps_integers:
+        real_constant = _looked_up(build, x, found)
+        if real_constant is not None:
+            return real_constant
     wide = x.dtype is DType.INT32 and x.data is not None and found is not None
     if found is not None and (wide or x.dtype in _STORED):
         coded = build.coded(x, found)
@@ -129,6 +135,20 @@ def dequantized(
         offset = build.unary("cast", zero, dtype=DType.FLOAT32)
         real = build.binary("sub", real, _aligned(build, offset, x, axis))
     return build.mul(real, _aligned(build, scale, x, axis))
+
+
+def _looked_up(build: Builder, x: Tensor, quantization: Quantization) -> Tensor | None:
+    """Constant integers, or rows of them that are looked up, as real constants; None otherwise."""
+    if x.data is not None:
+        return build.constant(numerics.dequantize(x.data, quantization))
+    node = build.graph.producer(x.name)
+    if node is None or node.op != "gather" or not quantization.is_per_tensor:
+        return None
+    data = build.graph.value(str(node.inputs[0])).data
+    if data is None:
+        return None
+    table = build.value(build.constant(numerics.dequantize(data, quantization)))
+    return build.variable(build.emit("gather", [table, node.inputs[1]], node.attributes), x.perm)
 
 
 def _aligned(build: Builder, values: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -284,6 +304,40 @@ def _centred(build: Builder, x: Tensor, zero: Tensor | None, axis: int) -> Tenso
         return real
     offset = build.unary("cast", zero, dtype=DType.FLOAT32)
     return build.binary("sub", real, _aligned(build, offset, x, axis))
+
+
+@imports("MatMul", "Conv", domain=DOMAIN)
+def real_product(op: Operation) -> Tensor:
+    """Product of real numbers, which integers may stand for, and of integer weights."""
+    build, x = op.build, op.input(0)
+    if op.optional(2) is None:
+        build.left_real.append(op.outputs[0])
+    else:
+        x = dequantized(build, x, op.input(2), op.optional(3))
+    axis = 0 if op.name == "Conv" else -1
+    weights = dequantized(build, op.input(1), op.input(4), op.optional(5), axis)
+    return convolution_of(op, x, weights, None) if op.name == "Conv" else product(build, x, weights)
+
+
+@imports("DynamicQuantizeMatMul", domain="com.microsoft")
+def dynamic_product(op: Operation) -> Tensor:
+    """Matrix product with integers and an offset; its first operand is not rounded here."""
+    build = op.build
+    build.left_real.append(op.outputs[0])
+    weights = dequantized(build, op.input(1), op.input(2), op.optional(3), -1)
+    result = product(build, op.input(0), weights)
+    bias = op.optional(4)
+    return result if bias is None else build.add(result, bias)
+
+
+@imports("MatMulIntegerToFloat", domain="com.microsoft")
+def integers_to_real_product(op: Operation) -> Tensor:
+    """Matrix product of integers as real numbers, and an offset."""
+    build = op.build
+    a = dequantized(build, op.input(0), op.input(2), op.optional(4), -2)
+    b = dequantized(build, op.input(1), op.input(3), op.optional(5), -1)
+    result, bias = product(build, a, b), op.optional(6)
+    return result if bias is None else build.add(result, bias)
 
 
 @imports("DynamicQuantizeLinear")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -155,6 +155,26 @@ def recurrent(op: Operation) -> list[Tensor]:
         states = _initial(op, layer, index, batch, first=first)
         results.append(_unrolled(layer, step, states, steps, backwards=backwards))
     return _results(op, results, first=first)
+
+
+@imports("DynamicQuantizeLSTM", domain="com.microsoft")
+def dynamic_lstm(op: Operation) -> list[Tensor]:
+    """A long short-term memory with integer weights; other operands are not rounded here.
+
+    Raises:
+        Refusal: weights vary, or as those of other recurrent layers.
+    """
+    op.build.left_real.append(next(filter(None, op.outputs), op.name))
+    made = []
+    for index, scale in ((1, 8), (2, 10)):
+        # Integers are [D,I,gates*H], with scales [D] or [D,gates*H].
+        stored = op.constant(index, "weights").astype(np.float32)
+        step, zero = (op.constant(at, "scale") for at in (scale, scale + 1))
+        real = stored - zero.reshape(len(stored), 1, -1).astype(np.float32)
+        real = real * step.reshape(len(stored), 1, -1).astype(np.float32)
+        made.append(op.array(real.swapaxes(1, 2)))
+    inputs = [op.input(0), *made, *op.inputs[3:8]]
+    return recurrent(replace(op, name="LSTM", inputs=inputs))
 
 
 def _layer(op: Operation, x: Tensor, index: int) -> tuple[Layer, Step]:
