@@ -129,7 +129,10 @@ _ACTIVATIONS = {activation.bounds: activation for activation in Activation}
 
 @dataclass(frozen=True)
 class FuseActivations(Pass):
-    """Merge rectifiers into the operators that compute their operand."""
+    """Merge rectifiers into the operators that compute their operand.
+
+    Reshapes may come between them, as after convolutions of rows that are computed as images.
+    """
 
     name = "fuse-activations"
 
@@ -138,22 +141,30 @@ class FuseActivations(Pass):
         for node in graph.nodes():
             if not isinstance(node.attributes, ClampAttributes):
                 continue
-            source = graph.producer(str(node.inputs[0]))
             bounds = (node.attributes.min, node.attributes.max)
-            if source is not None and bounds in _ACTIVATIONS and self._fits(graph, source, node):
+            source = self._source(graph, node) if bounds in _ACTIVATIONS else None
+            if source is not None:
                 fused = replace(source.attributes, activation=_ACTIVATIONS[bounds])  # type: ignore[call-arg]
+                graph.update(replace(source, attributes=fused))
                 graph.remove(node.name)
-                moved = graph.retarget(source.outputs[0], node.outputs[0])
-                graph.update(replace(moved, attributes=fused))
+                graph.retarget(str(node.inputs[0]), node.outputs[0])
         graph.prune()
         return graph
 
     @staticmethod
-    def _fits(graph: Graph, source: Node, clamp: Node) -> bool:
-        name = source.outputs[0]
-        free = getattr(source.attributes, "activation", None) is Activation.NONE
-        same = graph.type(name) == graph.type(clamp.outputs[0])
-        return free and same and name not in graph.outputs and len(graph.consumers(name)) == 1
+    def _source(graph: Graph, clamp: Node) -> Node | None:
+        """The operator that can apply a clamp; None if others read its result, or there is none."""
+        name, type = str(clamp.inputs[0]), graph.type(clamp.outputs[0])
+        while name not in graph.outputs and len(graph.consumers(name)) == 1:
+            source, found = graph.producer(name), graph.type(name)
+            if source is None or found != type.with_shape(found.shape):
+                return None
+            if getattr(source.attributes, "activation", None) is Activation.NONE:
+                return source
+            if source.op != "reshape":
+                return None
+            name = str(source.inputs[0])
+        return None
 
 
 _NEUTRAL = {"add": 0.0, "maximum": -math.inf, "minimum": math.inf, "mul": 1.0}

@@ -226,6 +226,23 @@ CASES = {
 }
 
 
+def test_rectifiers_after_reshapes_are_part_of_the_operator_before_them() -> None:
+    text = f"""graph "g" {{
+  input %x : int8[2,2] {Q}
+  %a : int8[2,2] {Q} = add(%x, %x) {{activation = none}}
+  %b : int8[1,4] {Q} = reshape(%a) {{shape = [1, 4]}}
+  %c : int8[4] {Q} = reshape(%b) {{shape = [4]}}
+  %y : int8[4] {Q} = clamp(%c) {{min = 0.0, max = inf}}
+  output %y
+}}"""
+    graph = parse_graph(text, attributes_of)
+    fused = run_passes(graph, [PASSES.get("fuse-activations")])
+    assert [node.op for node in fused.nodes()] == ["add", "reshape", "reshape"]
+    x = np.array([[-3, 4], [5, -6]], np.int8)
+    np.testing.assert_array_equal(evaluate(fused, {"x": x})["y"], evaluate(graph, {"x": x})["y"])
+    assert evaluate(fused, {"x": x})["y"].min() == 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_pass(name: str) -> None:
     before, after = CASES[name]
@@ -246,6 +263,32 @@ def test_pass(name: str) -> None:
   %a : float32[2] = add(%x, %x) {activation = none}
   %b : float32[2] = clamp(%a) {min = 0.0, max = 6.0}
   %y : float32[2] = add(%a, %b) {activation = none}
+  output %y
+}
+""",
+        ),
+        # The clamp's operand is read elsewhere after a reshape.
+        (
+            "fuse-activations",
+            """
+  input %x : float32[2,2]
+  %a : float32[2,2] = add(%x, %x) {activation = none}
+  %r : float32[4] = reshape(%a) {shape = [4]}
+  %b : float32[4] = clamp(%r) {min = 0.0, max = 6.0}
+  %y : float32[2,2] = abs(%a)
+  output %b
+  output %y
+}
+""",
+        ),
+        # What lies between is no reshape.
+        (
+            "fuse-activations",
+            """
+  input %x : float32[2,3]
+  %a : float32[2,3] = add(%x, %x) {activation = none}
+  %r : float32[3,2] = transpose(%a) {perm = [1, 0]}
+  %y : float32[3,2] = clamp(%r) {min = 0.0, max = 6.0}
   output %y
 }
 """,

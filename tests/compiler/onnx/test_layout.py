@@ -13,7 +13,7 @@ from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.values import Tensor, inverse
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.shape import TransposeAttributes
+from fitzroy.compiler.ops.shape import PadAttributes, TransposeAttributes
 from fitzroy.compiler.reference import evaluate
 
 RNG = np.random.default_rng(5)
@@ -187,6 +187,47 @@ def test_rows_and_columns_change_places_without_a_transposition() -> None:
     graph = compare(data, {"x": weights(1, 3, 6, 9)})
     # One for the input and one for the output, which keep their order.
     assert operators(graph).count("transpose") == 2
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_rows_are_padded_as_convolutions_read_them(channels: int) -> None:
+    """Amounts that no padding scheme gives are added to columns, not to channels."""
+    node = helper().make_node
+    nodes = [
+        node("Pad", ["x", "amounts"], ["p"], mode="reflect"),
+        node("Conv", ["p", "v"], ["c"], pads=[3, 3], strides=[2]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "w"], ["y"], pads=[4, 0]),
+    ]
+    constants = {
+        "v": weights(5, channels, 4), "w": weights(2, 5, 5),
+        "amounts": np.array([0, 0, 2, 0, 0, 3], np.int64),
+    }  # fmt: skip
+    data = model(nodes, [("x", [1, channels, 20])], ["y"], constants)
+    compare(data, {"x": weights(1, channels, 20)})
+    graph = read(data, Reading())
+    pads = [n for n in graph.nodes() if isinstance(n.attributes, PadAttributes)]
+    assert len(pads) == 2
+    for pad in pads:
+        shape = graph.type(pad.outputs[0]).shape
+        assert pad.attributes.before[-1] == 0  # type: ignore[attr-defined]
+        assert shape[-1] == graph.type(str(pad.inputs[0])).shape[-1]
+    (mirrored,) = (n for n in graph.nodes() if n.op == "mirror_pad")
+    assert graph.type(mirrored.outputs[0]).shape == (1, 25, channels)
+
+
+def test_rectifiers_after_convolutions_of_rows_are_part_of_them() -> None:
+    node = helper().make_node
+    nodes = [
+        node("Conv", ["x", "v"], ["c"]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "w"], ["y"]),
+    ]
+    data = model(
+        nodes, [("x", [1, 3, 20])], ["y"], {"v": weights(5, 3, 4), "w": weights(2, 5, 5)}
+    )
+    graph = compare(data, {"x": weights(1, 3, 20)})
+    assert "clamp" not in operators(graph)
 
 
 def test_output_of_a_convolution_keeps_the_order_of_the_model() -> None:
