@@ -55,6 +55,7 @@ PASSES = Registry(
         "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
         "lookups": "fitzroy.compiler.passes.lookups:Lookups",
         "nearest-resizes": "fitzroy.compiler.passes.nearest_resizes:NearestResizes",
+        "rows-as-images": "fitzroy.compiler.passes.rows:RowsAsImages",
         "simplify": "fitzroy.compiler.passes.canonicalize:Simplify",
         "unread-pixels": "fitzroy.compiler.passes.unread:UnreadPixels",
     },

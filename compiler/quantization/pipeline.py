@@ -15,7 +15,8 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.passes.base import run_passes
-from fitzroy.compiler.passes.canonicalize import FOLDING
+from fitzroy.compiler.passes.canonicalize import FOLDING, Simplify
+from fitzroy.compiler.passes.rows import RowsAsImages
 from fitzroy.compiler.quantization.calibrated import (
     CORRECTED,
     Calibrated,
@@ -209,9 +210,10 @@ def prepared(graph: Graph) -> Graph:
     Squares, for which TFLite has no 8-bit kernel, and quotients by constants and by square roots,
     which less hardware computes, become products. Masks of attention become sums with finite
     numbers, and other choices by known conditions products. Means of very many elements are
-    taken in two steps. Products of one-hot vectors and tables become lookups.
+    taken in two steps. Products of one-hot vectors and tables become lookups. What lies between
+    convolutions of rows is computed on images.
     """
-    result = run_passes(graph, FOLDING)
+    result = run_passes(graph, (*FOLDING, RowsAsImages(), Simplify()))
     if any(node.op in ("equal", "one_hot") for node in result.nodes()):
         # Few models have one-hot vectors.
         from fitzroy.compiler.passes.lookups import Lookups, looks_up

@@ -12,6 +12,7 @@ from fitzroy.compiler.frontends.onnx.values import (
     Refusal,
     Shape,
     Tensor,
+    channels_last,
     groups,
     identity,
     inverse,
@@ -150,6 +151,15 @@ class Builder:
             return self.variable(name, perm)
         name = self.emit("reshape", [self.value(inner)], ReshapeAttributes(tensor.shape))
         return self.variable(name)
+
+    def channels_last(self, x: Tensor) -> Tensor:
+        """The tensor with channels stored last, if no elements move for that; else as it is."""
+        order = channels_last(x.rank)
+        if x.data is not None or not x.is_plain or x.perm == order:
+            return x
+        if without_units(x.perm, x.shape) != without_units(order, x.shape):
+            return x
+        return self.variable(self.value(x, order), order)
 
     def coded(self, x: Tensor, quantization: Quantization) -> Tensor | None:
         """Integers that stand for real numbers, as those numbers; None if they are others already.

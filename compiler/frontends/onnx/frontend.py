@@ -13,10 +13,13 @@ from fitzroy.compiler.passes.canonicalize import FoldConstants, FuseActivations,
 from fitzroy.compiler.passes.constant_matrices import ConstantMatrices
 from fitzroy.compiler.passes.fold_scales import FoldScales
 from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
+from fitzroy.compiler.passes.rows import RowsAsImages
 from fitzroy.compiler.passes.uint8 import LegalizeUint8
 from fitzroy.formats.detect import FileKind
 
 CLEANING: tuple[Pass, ...] = (
+    Simplify(),
+    RowsAsImages(),
     Simplify(),
     FoldScales(),
     FuseActivations(),

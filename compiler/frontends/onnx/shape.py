@@ -14,13 +14,7 @@ from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
-from fitzroy.compiler.frontends.onnx.values import (
-    Refusal,
-    Tensor,
-    channels_last,
-    identity,
-    without_units,
-)
+from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.arrangement import MirrorPadAttributes
 from fitzroy.compiler.ops.shape import (
@@ -364,11 +358,8 @@ def _surrounded(
     """A tensor with elements around it, by an operator with attributes for the stored order."""
     if not any((*before, *after)):
         return x
-    x = build.plain(x)
-    order = channels_last(x.rank)
-    if x.data is None and without_units(x.perm, x.shape) == without_units(order, x.shape):
-        # Where no elements move, what is added to are rows and columns, as for convolutions.
-        x = build.variable(build.value(x, order), order)
+    # What is added to are rows and columns, as for convolutions.
+    x = build.channels_last(build.plain(x))
     rows = [tuple(int(values[axis]) for axis in x.perm) for values in (before, after)]
     name = build.emit(op, [build.stored(x)], attributes(*rows))
     return build.variable(name, x.perm)

@@ -176,7 +176,9 @@ def as_image(build: Builder, x: Tensor) -> Tensor:
 
 def as_row(build: Builder, x: Tensor, rank: int) -> Tensor:
     """An image [N,C,1,L] as a row again, if there was one."""
-    return x if rank == 4 else build.reshape(x, (*x.shape[:2], x.shape[3]))
+    if rank == 4:
+        return x
+    return build.channels_last(build.reshape(x, (*x.shape[:2], x.shape[3])))
 
 
 def demand_image(op: Operation, x: Tensor) -> None:

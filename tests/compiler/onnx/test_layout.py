@@ -223,9 +223,7 @@ def test_rectifiers_after_convolutions_of_rows_are_part_of_them() -> None:
         node("Relu", ["c"], ["r"]),
         node("Conv", ["r", "w"], ["y"]),
     ]
-    data = model(
-        nodes, [("x", [1, 3, 20])], ["y"], {"v": weights(5, 3, 4), "w": weights(2, 5, 5)}
-    )
+    data = model(nodes, [("x", [1, 3, 20])], ["y"], {"v": weights(5, 3, 4), "w": weights(2, 5, 5)})
     graph = compare(data, {"x": weights(1, 3, 20)})
     assert "clamp" not in operators(graph)
 
