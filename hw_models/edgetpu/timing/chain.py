@@ -379,11 +379,15 @@ class History:
         index = self.counted - ahead - 1
         if not increment:
             last = first + 1
-        elif last - first > _FEW and self.counted:
+        if self._latest <= clock and self._start[0] <= clock:
+            return [], end
+        time, maker = self._count(index)
+        if self._count(index + (last - first - 1) * increment)[0] == time:
+            # Who has waited for the first of them waits for none of the others.
+            return [(begins[first], time, maker, cause)] if time > clock else [], end
+        if last - first > _FEW and self.counted:
             return self._many(begins[first:last], index, increment, clock, cause), end
         found: list[Hold] = []
-        if self._latest <= clock and self._start[0] <= clock:
-            return found, end
         for number in range(first, last):
             time, maker = self._count(index)
             if time > clock:

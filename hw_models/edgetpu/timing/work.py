@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -230,10 +230,36 @@ def stream_work(instruction: Pop | Infeed | Outfeed, plan: StreamPlan) -> tuple[
                     -(-total * unit // row),
                     # The bus to the host is as wide in one direction as in the other.
                     max(TIMING.ring_row, row / HOST_UNIT_BYTES * TIMING.activation_unit),
-                    tuple(Watch(gate, numbers(gate.begins * unit // row)) for gate in plan.gates),
+                    tuple([_by_rows(gate, unit, row) for gate in plan.gates]),
                     _marks((ScalarFlag.RING_OUTFEED, ends)),
                 ),
             )
+
+
+def _by_rows(gate: Gate, unit: int, row: int) -> Watch:
+    """A watcher of units at the rows that these begin.
+
+    Of several iterations that begin in one row, the last one decides if it waits for most.
+
+    Args:
+        gate: the watcher, at positions of units.
+        unit: bytes of a unit.
+        row: bytes of a row.
+    """
+    rows = numbers(gate.begins * unit // row)
+    watcher, units = gate.watcher, gate.positions
+    if watcher.increment <= 0 or not isinstance(units, range) or units.start:
+        return Watch(gate, rows)
+    together, rest = divmod(row, unit * units.step)
+    if rest or not together or len(units) % together:
+        return Watch(gate, rows)
+    last = replace(
+        watcher,
+        threshold=watcher.threshold + (together - 1) * watcher.increment,
+        increment=together * watcher.increment,
+    )
+    rows = range(len(units) // together)
+    return Watch(Gate(last, rows, len(rows)), rows)
 
 
 def unit_bytes(instruction: Pop | Infeed | Outfeed) -> int:
