@@ -38,7 +38,14 @@ from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.hw_models.edgetpu.timing import clockwork, simulate
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Held, Histories, History
+from fitzroy.hw_models.edgetpu.timing.chain import (
+    NOBODY,
+    Chain,
+    Held,
+    Histories,
+    History,
+    Holds,
+)
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import BLOCK, Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.model import critical_path
@@ -312,6 +319,20 @@ def test_holds_are_those_of_elements_one_by_one(seed: int) -> None:
         position, now = stop, chain.finish
     assert ends == pytest.approx(plain_ends(gates, end, clock, rate))
     assert now - clock == pytest.approx(position * rate + waited)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_holds_beyond_the_end_of_a_chain_are_none_of_its_own(step: int) -> None:
+    """As many as the chain has elements, of which a part are its elements."""
+    count = 60
+    positions, times = step * np.arange(count), 10.0 + 50.0 * np.arange(count)
+    chain = Chain.of(0, count, 0.0, 2.0, [Holds.by(7, positions, times, "flag")])
+    ready, ends = 0.0, list[float]()
+    wanted = dict(zip(positions.tolist(), times.tolist(), strict=True))
+    for position in range(count):
+        ready = max(ready, wanted.get(position, 0.0)) + 2.0
+        ends.append(ready)
+    assert [*chain.done(range(1, count + 1))] == ends
 
 
 def test_a_history_knows_who_made_it_count() -> None:

@@ -605,6 +605,9 @@ class Chain:
         count = self.end - self.first
         if len(main.positions) != count or main.positions[0] != self.first:
             return False
+        if main.positions[-1] != self.end - 1:
+            # Some lie beyond the end, and between others.
+            return False
         times, clock = main.times, self.starts[0]
         wanted = times - np.arange(count) * self.rate if self.rate else times
         lengths = np.empty(count)
