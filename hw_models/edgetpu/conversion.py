@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -43,7 +44,7 @@ from fitzroy.hw_models.isa.fields import Side, TileFlag
 _ENTRY_LANES = 2
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class ConversionPlan:
     """A conversion with its element order.
 
@@ -51,24 +52,38 @@ class ConversionPlan:
         narrow: address of each word or scaling entry.
         rows: address of each row.
         starts: position of the first element of each row, and the number of elements.
-        bounds: the same as numbers.
         gates: watchers, at positions of elements.
+        most: most elements of a row.
         ends: positions at which the flag counts: rows to wide memory, elements from it.
-        cells: number of each element in wide memory, whose rows hold a fixed number of them.
     """
 
     narrow: Array
     rows: Array
     starts: Array
-    bounds: list[int]
     gates: tuple[Gate, ...]
-    ends: Numbers | None
-    cells: Array
+    most: int
+    ends: Numbers | None = None
+
+    # What matters to who moves the elements, but not to when.
+
+    @cached_property
+    def bounds(self) -> list[int]:
+        """`starts` as numbers."""
+        found: list[int] = self.starts.tolist()
+        return found
+
+    @cached_property
+    def cells(self) -> Array:
+        """Number of each element in wide memory, whose rows hold a fixed number of them."""
+        first = self.most * self.rows - self.starts[:-1]
+        return np.repeat(first, np.diff(self.starts)) + np.arange(len(self.narrow))
 
 
 def _packed(begins: Array, total: int, most: int) -> Array:
     """Positions where rows start: at each of `begins`, and after every `most` elements."""
     size = np.diff(np.append(begins, total))
+    if size.max(initial=0) <= most:
+        return np.append(begins, total)
     rows = -(-size // most)
     first = np.repeat(begins, rows)
     within = np.arange(len(first)) - np.repeat(np.cumsum(rows) - rows, rows)
@@ -95,16 +110,7 @@ def _plan(
         else:
             begins = numbers(starts[as_array(wide.begins(watcher.level))])
         gates.append(Gate(watcher, begins, total))
-    first = np.repeat(most * wide.addresses - starts[:-1], np.diff(starts))
-    return ConversionPlan(
-        narrow.addresses,
-        wide.addresses,
-        starts,
-        starts.tolist(),
-        tuple(gates),
-        None,
-        first + np.arange(total),
-    )
+    return ConversionPlan(narrow.addresses, wide.addresses, starts, tuple(gates), most)
 
 
 class NarrowToWideUnit:

@@ -321,6 +321,14 @@ def test_holds_are_those_of_elements_one_by_one(seed: int) -> None:
     assert now - clock == pytest.approx(position * rate + waited)
 
 
+def test_who_waits_for_counts_of_one_moment_waits_once() -> None:
+    history = History()
+    history.extend([5.0] * 64, 3)
+    gate = Gate(Watcher(0, 0, 1, 1), range(64), 64)
+    found, end = history.holds(gate, gate.positions, 0, 64, 1.0, "flag")
+    assert ([*found], end) == ([(0, 5.0, 3, "flag")], 64)
+
+
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_holds_beyond_the_end_of_a_chain_are_none_of_its_own(step: int) -> None:
     """As many as the chain has elements, of which a part are its elements."""
