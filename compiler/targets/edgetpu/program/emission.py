@@ -194,15 +194,18 @@ def _emit(
 def _tables(steps: Sequence[Step], phases: Sequence[Flow]) -> list[NluTable | None]:
     """The function that is loaded before each step: where a phase begins, for all of its steps.
 
-    Nothing else waits for operations before it that may use another function.
+    Nothing else waits for operations before it that may use another function. Tiles keep it until
+    the next is loaded.
     """
     found: list[NluTable | None] = [None] * len(steps)
+    loaded: NluTable | None = None
     first = 0
     for number, (step, flow) in enumerate(zip(steps, phases, strict=True)):
         first = first if flow.joined else number
         if step.layer.table is not None:
             assert found[first] is None, "a phase has one function"
-            found[first] = step.layer.table
+            if step.layer.table != loaded:
+                found[first] = loaded = step.layer.table
     return found
 
 
