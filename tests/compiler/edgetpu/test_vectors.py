@@ -36,12 +36,15 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Vector
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
+from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.linker.packages.darwinn import link
 
 I8, U8 = DType.INT8, DType.UINT8
@@ -177,6 +180,40 @@ def test_narrow_layers_are_spread_over_the_tiles() -> None:
     tiles = [run.tile for operand in lower(graph).operands or () for run in operand.runs or ()]
     assert len(tiles) == 20
     assert set(tiles) == set(range(TILES))
+
+
+def instructions_of(package: PackageFile) -> Counter[str]:
+    """How many instructions of each kind a package's main program has."""
+    streams = package.main.instruction_bitstreams or ()
+    chunks = [disassemble(np.asarray(item.bitstream).tobytes()) for item in streams]
+    return Counter(type(item).__name__ for chunk in chunks for item in chunk)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("depth", [100, 600, 1000, 1600, 4096])
+def test_messages_of_a_gather_share_instructions(depth: int) -> None:
+    rng = np.random.default_rng(depth)
+    graph, x = of_input(rng, (1, 70), I8)
+    graph.outputs = [fully_connected(graph, rng, fully_connected(graph, rng, x, depth), 150)]
+    tiles = min(-(-depth // 64), TILES)
+    alone = instructions_of(program(graph, Options(conservative=True)))
+    shared = instructions_of(program(graph))
+    # Messages with a shorter run inside are alone, and so are those with fewer runs.
+    most = 1 if depth % (64 * TILES) == 0 or depth <= 64 * TILES else 3
+    assert alone["RingConsume"] - shared["RingConsume"] >= tiles - most
+    assert alone["WideToNarrow"] - shared["WideToNarrow"] == (
+        alone["RingConsume"] - shared["RingConsume"]
+    )
+    assert differences(graph) == 0
+    assert findings(program(graph)) == ()
+
+
+def test_blocks_of_a_fully_connected_layer_share_an_operation() -> None:
+    rng = np.random.default_rng(3)
+    graph, x = of_input(rng, (1, 30), I8)
+    graph.outputs = [fully_connected(graph, rng, x, 100)]
+    assert instructions_of(program(graph))["TensorOp"] == 1
+    assert differences(graph) == 0
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,8 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             found[name] = strips.part_of_image(layered, name, arriving[name])
         elif layer.makes_vector:
             type = layered.type(name)
-            found[name] = Vector(name, type.size, unsigned_zero_point(type))
+            zero_point, filled = unsigned_zero_point(type), layer.fills_blocks
+            found[name] = Vector(name, type.size, zero_point, filled=filled)
         else:
             read = [region[name] for region in regions if name in region]
             read += [

@@ -21,6 +21,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.sync import Condition
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks, Progress, arrivals
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream
 from fitzroy.compiler.targets.edgetpu.layers.matrix_rows import MatrixRows, Row
+from fitzroy.compiler.targets.edgetpu.layers.options import Recipes
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -254,6 +255,7 @@ class Context:
         kept: parts of images in the host's scratch buffer, by the names of these images there.
         last: whether no later step sends another part of the same output.
         flow: what the phase of the step brings from the host, and sends there.
+        recipes: ways to compute layers that are allowed.
     """
 
     builder: Builder
@@ -266,6 +268,7 @@ class Context:
     kept: Mapping[str, Kept] = field(default_factory=dict)
     last: bool = True
     flow: Flow = Flow()
+    recipes: Recipes = Recipes()
 
     @property
     def top(self) -> int:
@@ -312,6 +315,9 @@ class Layer(ABC):
 
     makes_vector: ClassVar[bool] = False
     """Whether the result lies in blocks of channels on consecutive tiles."""
+
+    fills_blocks: ClassVar[bool] = False
+    """Whether it computes all lanes of a short last block after others, which is then like them."""
 
     gathers: ClassVar[bool] = False
     """Whether vectors that it reads may begin on any tile, and the one that it makes too."""

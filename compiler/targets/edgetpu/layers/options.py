@@ -18,14 +18,16 @@ class Recipes:
         patches: whether the lanes of a tensor operation may compute several positions.
         cost: share of a model's cycles that forms of published programs may cost.
         both: whether weights may come on both channels of the ring at the same time.
+        together: whether an instruction may take the short messages of several tiles.
     """
 
     patches: bool = True
     cost: float = 0.03
     both: bool = True
+    together: bool = True
 
 
-PUBLISHED = Recipes(patches=False, cost=math.inf, both=False)
+PUBLISHED = Recipes(patches=False, cost=math.inf, both=False, together=False)
 """What published programs do."""
 
 

@@ -70,6 +70,7 @@ class FullyConnected(Layer):
     stage: OutputStage
 
     makes_vector: ClassVar[bool] = True
+    fills_blocks: ClassVar[bool] = True
     gathers: ClassVar[bool] = True
     doubled: ClassVar[bool] = True
     streams: ClassVar[bool] = True
@@ -112,7 +113,7 @@ class FullyConnected(Layer):
         stage, vectors = self.stage, vectors_of(layout)
         widths: dict[int, int] = {}
         for block in range(TILES * number, TILES * number + item.blocks):
-            lanes = result.lanes(block)
+            lanes = result.computed(block)
             widths[lanes] = widths.get(lanes, 0) | 1 << result.owner(block)
         group = context.pieces[item.name][0].group
 
@@ -220,7 +221,7 @@ class FullyConnected(Layer):
         self, context: Context, result: Vector, stream: WeightStream, held: Sequence[int]
     ) -> TensorOp:
         """The operation of a tile on the blocks that it gets."""
-        blocks, lanes, last = len(held), result.lanes(held[0]), result.lanes(held[-1])
+        blocks, lanes, last = len(held), result.computed(held[0]), result.computed(held[-1])
         staged, chunks = stream.staged, stream.chunks
         return Contraction(
             source=context.scratch,

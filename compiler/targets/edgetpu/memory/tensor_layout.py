@@ -347,6 +347,8 @@ class Vector:
         zero_point: stored value of zero, unsigned.
         base: byte address of a tile's first block; -1 before it has one.
         first: tile that has the first block.
+        filled: whether all blocks have 64 lanes, if there are several; those of the last one after
+            its channels have any values.
     """
 
     name: str
@@ -354,6 +356,7 @@ class Vector:
     zero_point: int
     base: int = -1
     first: int = 0
+    filled: bool = False
 
     @property
     def blocks(self) -> int:
@@ -393,6 +396,10 @@ class Vector:
     def lanes(self, block: int) -> int:
         """Channels of a block, filled up to words."""
         return min(LANES, round_up(self.channels, WORD) - LANES * block)
+
+    def computed(self, block: int) -> int:
+        """Lanes of a block that have values."""
+        return LANES if self.filled and self.blocks > 1 else self.lanes(block)
 
 
 Placed = Image | Vector

@@ -145,6 +145,7 @@ def _context(assignment: Assignment, builder: Builder, rows: MatrixRows) -> Cont
         HostStream(sent),
         host_layers.input_stream(schedule.steps),
         host_layers.kept_images(schedule.steps),
+        recipes=schedule.layered.options.recipes,
     )
 
 

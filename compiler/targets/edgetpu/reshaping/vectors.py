@@ -62,6 +62,7 @@ class _Message:
         offset: first word of the linear copy.
         part: words of the last run, None if it is as long as the others.
         words: how many words.
+        filled: whether the last run is sent as long as the others, though fewer words are taken.
     """
 
     tile: int
@@ -71,12 +72,21 @@ class _Message:
     offset: int
     part: int | None
     words: int
+    filled: bool = False
 
-    def walk(self, base: int, runs: Loops) -> Walk:
-        """Its words, as runs from one of them on."""
-        part = None if self.part is None else (self.part, "run")
+    @property
+    def sent(self) -> Walk:
+        """Its words where they come from."""
+        return self._walk(self.base, self.source, None if self.filled else self.part)
+
+    def taken(self, base: int) -> Walk:
+        """Its words in the linear copy that begins at a word."""
+        return self._walk(base + self.offset, self.target, self.part)
+
+    @staticmethod
+    def _walk(base: int, runs: Loops, part: int | None) -> Walk:
         word, run = runs
-        return walk(base, word=word, run=run, part=part)
+        return walk(base, word=word, run=run, part=None if part is None else (part, "run"))
 
     @property
     def rows(self) -> int:
@@ -84,24 +94,30 @@ class _Message:
         return -(-self.words // LANES)
 
     @property
+    def runs(self) -> Loops:
+        """Its runs in the linear copy, without loops that run once."""
+        return [(count, stride) for count, stride in self.target if count > 1]
+
+    @property
     def stays(self) -> bool:
         """Whether published programs take such a message as a whole: a few rows, or one run."""
-        runs = [(count, stride) for count, stride in self.target if count > 1]
-        whole = all(stride == inner * step for (inner, step), (_, stride) in pairwise(runs))
+        whole = all(stride == inner * step for (inner, step), (_, stride) in pairwise(self.runs))
         return self.rows <= SLOTS or (whole and self.part is None)
 
 
 def _of_vector(vector: Vector, tile: int) -> _Message:
     held = vector.held(tile)
     whole, rest = (vector.lanes(held[end]) // WORD for end in (0, -1))
+    sent = vector.computed(held[0]) // WORD
     return _Message(
         tile,
         vector.base // WORD,
-        [(whole, 1), (len(held), LANES // WORD)],
+        [(sent, 1), (len(held), LANES // WORD)],
         [(whole, 1), (len(held), TILES * LANES // WORD)],
         held[0] * LANES // WORD,
         rest if rest != whole else None,
         whole * (len(held) - 1) + rest,
+        vector.filled,
     )
 
 
@@ -149,28 +165,86 @@ def _pieces(message: _Message) -> list[_Message]:
     ]
 
 
+def _alike(pieces: Iterable[_Message]) -> list[list[_Message]]:
+    """Pieces in groups that an instruction takes: they are alike, and at regular distances."""
+    found: list[list[_Message]] = []
+    for piece in pieces:
+        if found and _follows(found[-1], piece):
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+    return found
+
+
+def _follows(group: Sequence[_Message], piece: _Message) -> bool:
+    """Whether a piece continues a group; if it is shorter, the group ends with it."""
+    first, last = group[0], group[-1]
+    regular = len(group) == 1 or piece.offset - last.offset == group[1].offset - first.offset
+    if not regular or last.runs != first.runs or not first.stays or first.words == 1:
+        return False
+    if first.part is not None or piece.part is not None:
+        return False
+    if len(first.runs) > 1 or len(piece.runs) != 1:
+        return piece.runs == first.runs
+    # Of the loops of an instruction, the innermost may be shorter the last time.
+    (most, distance), (count, stride) = first.runs[0], piece.runs[0]
+    return stride == distance and (count == most or (count < most and first.rows == 1))
+
+
 _MOST_STAGED = 96
 """Wide rows in which messages stay until they have been taken."""
 
 
-def _taken(tensor: Placed) -> list[tuple[_Message, bool]]:
-    """Messages as receivers take them, and whether they stay in rows of their own."""
-    found, staged = list[tuple[_Message, bool]](), 0
-    for piece in chain.from_iterable(map(_pieces, _messages(tensor))):
-        stays = piece.stays and staged + piece.rows <= _MOST_STAGED
-        staged += piece.rows if stays else 0
-        found.append((piece, stays))
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Messages that receivers take with one instruction.
+
+    Attributes:
+        messages: one, or several that are alike.
+        stays: whether they stay in wide rows of their own until they have been taken.
+    """
+
+    messages: Sequence[_Message]
+    stays: bool
+
+    @property
+    def staged(self) -> int:
+        """Wide rows of its own."""
+        if not self.stays:
+            return 0
+        count = len(self.messages)
+        return self.messages[0].rows * (count if count <= SLOTS else count + _APART)
+
+
+_APART = 2
+"""By how many messages every second of several is further away than if all followed each other."""
+
+
+def _taken(tensor: Placed, *, together: bool = True) -> list[_Group]:
+    """Messages as receivers take them: several with one instruction, if they may."""
+    found, staged = list[_Group](), 0
+    pieces = list(chain.from_iterable(map(_pieces, _messages(tensor))))
+    for messages in _alike(pieces) if together else [[piece] for piece in pieces]:
+        group = _Group(messages, messages[0].stays)
+        if staged + group.staged <= _MOST_STAGED:
+            found.append(group)
+            staged += group.staged
+            continue
+        for message in messages:
+            stays = message.stays and staged + message.rows <= _MOST_STAGED
+            found.append(_Group([message], stays))
+            staged += found[-1].staged
     return found
 
 
-def _staged(tensor: Placed) -> int:
+def _staged(groups: Iterable[_Group]) -> int:
     """Wide rows of messages that stay."""
-    return sum(piece.rows for piece, stays in _taken(tensor) if stays)
+    return sum(group.staged for group in groups)
 
 
 def gather_rows(tensor: Placed) -> int:
     """Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
-    return 2 * SLOTS + _staged(tensor)
+    return 2 * SLOTS + max(_staged(_taken(tensor, together=way)) for way in (False, True))
 
 
 def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
@@ -185,12 +259,15 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
     builder, tiles = context.builder, mask_of(receivers)
     _send(builder, _messages(tensor), tiles)
     slots = builder.staging - 2 * SLOTS
-    taking = _Taking(builder, tiles, base // WORD, slots, slots - _staged(tensor))
-    for piece, stays in _taken(tensor):
-        if stays:
-            taking.stage(piece)
+    groups = _taken(tensor, together=context.recipes.together)
+    taking = _Taking(builder, tiles, base // WORD, slots, slots - _staged(groups))
+    for group in groups:
+        if len(group.messages) > 1:
+            taking.together(group)
+        elif group.stays:
+            taking.stage(group.messages[0])
         else:
-            taking.through_slots(piece)
+            taking.through_slots(group.messages[0])
 
 
 @dataclass(slots=True)
@@ -222,9 +299,10 @@ class _Taking:
         # Published programs count one or two rows, or more of them as a whole.
         few = message.rows <= SLOTS
         rows = walk(self.next_row, row=(message.rows, 1))
-        self._take(message, rows, "row" if few else WHOLE)
+        self._take(message.taken(self.base), rows, "row" if few else WHOLE)
         self.next_row += message.rows
         self.counted += message.rows if few else 1
+        self.words += message.words
 
     def through_slots(self, message: _Message) -> None:
         """Take a message through two slots."""
@@ -232,33 +310,65 @@ class _Taking:
         taken = max(self.passed, self.words - LANES)
         credit = Condition("row", TileFlag.WIDE_TO_NARROW, signed16(taken), LANES, Side.WRITE)
         rows = walk(self.slots, row=(message.rows, 0), turn=("row", 1))
-        self._take(message, rows, "row", credit)
+        self._take(message.taken(self.base), rows, "row", credit)
         self.counted += message.rows
+        self.words += message.words
         self.passed = self.words
 
+    def together(self, group: _Group) -> None:
+        """Store all messages of a group with one instruction, and take them with one.
+
+        Published programs count messages whose rows are in two slots in turn. Here every message
+        has rows of its own, of which every second is further away.
+        """
+        messages = group.messages
+        first, second, last = messages[0], messages[1], messages[-1]
+        count, rows = len(messages), first.rows
+        stored = walk(
+            self.next_row,
+            row=(rows, 1),
+            message=(count, rows),
+            turn=("message", _APART * rows) if count > SLOTS else None,
+        )
+        word, run = (*first.runs, (1, 0))[:2]
+        taken = walk(
+            self.base + first.offset,
+            word=word,
+            run=run,
+            message=(count, second.offset - first.offset),
+            part=(last.runs[0][0], "message"),
+        )
+        self._take(taken, stored, "message", row="message")
+        self.next_row += group.staged
+        self.counted += count
+        self.words += sum(item.words for item in messages)
+
     def _take(
-        self, message: _Message, rows: Walk, counted: str, credit: Condition | None = None
+        self,
+        words: Walk,
+        rows: Walk,
+        counted: str,
+        credit: Condition | None = None,
+        row: str = WHOLE,
     ) -> None:
-        """Store a message in rows, of which an axis is counted, and take it from there."""
+        """Store rows that arrive, of which an axis is counted, and take their words from there."""
         self.builder.emit(consume(0, rows, publish=counted, acquire=credit, tiles=self.tiles))
         self.builder.emit(
             unpack(
                 rows,
-                message.walk(self.base + message.offset, message.target),
+                words,
                 publish="word",
                 acquire=[full(TileFlag.RING_READ_A, counted, before=self.counted)],
+                row=row,
                 tiles=self.tiles,
             )
         )
-        self.words += message.words
 
 
 def _send(builder: Builder, messages: Iterable[_Message], receivers: int) -> None:
     """Owners send a message each, through two slots."""
     sendings = {
-        message.tile: Sending(
-            message.walk(message.base, message.source), message.rows, builder.staging - SLOTS
-        )
+        message.tile: Sending(message.sent, message.rows, builder.staging - SLOTS)
         for message in messages
     }
     builder.on_tiles(lambda tile: sendings[tile].pack(), sendings)
