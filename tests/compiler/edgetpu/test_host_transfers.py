@@ -12,11 +12,12 @@ from tests.compiler.edgetpu.test_convolution import chain, grow
 from tests.compiler.edgetpu.test_large import CASES
 from tests.compiler.edgetpu.test_streaming import Chain
 from tests.compiler.edgetpu.test_vectors import fully_connected
-from tests.compiler.edgetpu_models import differing_bytes, findings
+from tests.compiler.edgetpu_models import differing_bytes, findings, program
 
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, relay
 from fitzroy.compiler.targets.edgetpu.host.relay import Destination
 from fitzroy.compiler.targets.edgetpu.instructions import builder as building
@@ -31,10 +32,12 @@ from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Measured, Program, measured
+from fitzroy.hw_models.edgetpu.scalar import Descriptor
 from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import Watcher
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.traversal import INFEED_BUFFER, Traversal, traversal
 from fitzroy.hw_models.isa.units import MOST_OUTFED, outfeed_words
@@ -120,11 +123,14 @@ def compiled(name: str) -> PackageFile:
     return package
 
 
+def main_program(package: PackageFile) -> Program:
+    streams = package.main.instruction_bitstreams or ()
+    return Program.of([disassemble(np.asarray(item.bitstream).tobytes()) for item in streams])
+
+
 def values(package: PackageFile) -> dict[str, Measured]:
     """The properties of a package's main program."""
-    streams = package.main.instruction_bitstreams or ()
-    chunks = [disassemble(np.asarray(stream.bitstream).tobytes()) for stream in streams]
-    return measured(Program.of(chunks), [PROPERTIES[slug] for slug in SLUGS])
+    return measured(main_program(package), [PROPERTIES[slug] for slug in SLUGS])
 
 
 @cache
@@ -230,6 +236,26 @@ def test_tiles_that_drop_words_are_not_late_by_these() -> None:
                 credit |= dict.fromkeys(_tiles(tiles), threshold)
     assert dropped == {tile: tile % 4 * 12 for tile in range(16)}
     assert credit == {tile: -192 - words for tile, words in dropped.items()}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "rows"),
+    [((1, 1), (30, 30), 31), ((3, 2), (16, 16), 35), ((1, 1), (50, 9), 1)],
+)
+def test_the_host_is_asked_for_the_rows_that_are_read(
+    kernel: tuple[int, int], stride: tuple[int, int], rows: int
+) -> None:
+    graph = chain(I8, (50, 40, 3))
+    grow(graph, "conv_2d", 8, kernel, stride, padding=PaddingScheme.VALID)
+    package = program(graph)
+    sizes = [
+        event.size
+        for _, event in main_program(package).placed
+        if isinstance(event, Descriptor) and event.tag is DescriptorTag.INPUT
+    ]
+    assert sum(sizes) == 8 * -(-rows * 40 * 3 // 8)
+    assert differing_bytes(graph, package) == 0
+    assert findings(package) == ()
 
 
 def _tiles(mask: int) -> list[int]:

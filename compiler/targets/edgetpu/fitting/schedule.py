@@ -30,7 +30,9 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Remote,
     TiledAxis,
     Vector,
+    Within,
     alike,
+    hull,
     needs_of,
     split,
 )
@@ -239,7 +241,34 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
                 for reader, index in readers.get(name, [])
                 if not (reader.makes_vector or reader.gathers or reader in stripped)
             ]
-            found[name] = _image(layered, layer, read, alike if name in doubled else split)
+            division: Division = alike if name in doubled else split
+            divisions = [division, division]
+            if layer.received and all(_by_windows(one) for one, _ in readers.get(name, [])):
+                divisions = _asked(layered.type(name).shape, read)
+            found[name] = _image(layered, layer, read, divisions)
+    return found
+
+
+def _by_windows(layer: Layer) -> bool:
+    """Whether a layer reads only what its windows say of images."""
+    return layer.strips and not (layer.makes_vector or layer.gathers)
+
+
+def _asked(shape: Sequence[int], read: Sequence[strips.Region]) -> list[Division]:
+    """How tiles divide what the host is asked for of an input, along rows and columns.
+
+    That is all that any layer reads, or else one element.
+
+    Args:
+        shape: its shape.
+        read: what tiles need of it, by reader.
+    """
+    found: list[Division] = []
+    for axis, extent in enumerate(shape[1:3]):
+        needed = [interval for region in read for interval in region[axis]]
+        inside = [(max(begin, 0), min(end, extent)) for begin, end in needed]
+        begin, end = hull(inside)
+        found.append(Within((begin, max(end, begin + 1))))
     return found
 
 
@@ -257,7 +286,10 @@ def _region(layered: Layered, reader: Layer, index: int, division: Division) -> 
 
 
 def _image(
-    layered: Layered, layer: Layer, read: Sequence[strips.Region], division: Division
+    layered: Layered,
+    layer: Layer,
+    read: Sequence[strips.Region],
+    divisions: Sequence[Division],
 ) -> Image:
     """The image that a layer makes, with windows for what is read of it.
 
@@ -265,14 +297,14 @@ def _image(
         layered: the layers.
         layer: the layer.
         read: what tiles need of it, by reader.
-        division: how tiles divide it.
+        divisions: how tiles divide its rows, and its columns.
     """
     type = layered.type(layer.writes)
     _, height, width, channels = type.shape if len(type.shape) == 4 else (1, 1, 1, type.size)
     return (Remote if layer.remote else Image)(
         layer.writes,
-        halo.relayed(TiledAxis.of(height, ROWS, [rows for rows, _ in read], division)),
-        halo.relayed(TiledAxis.of(width, COLUMNS, [columns for _, columns in read], division)),
+        halo.relayed(TiledAxis.of(height, ROWS, [rows for rows, _ in read], divisions[0])),
+        halo.relayed(TiledAxis.of(width, COLUMNS, [columns for _, columns in read], divisions[1])),
         channels,
         unsigned_zero_point(type),
         compared=layer.writes in layered.compared,

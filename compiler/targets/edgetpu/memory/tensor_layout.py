@@ -73,6 +73,22 @@ def alike(extent: int, parts: int) -> Intervals:
     return tuple((begin, begin + size) for begin in begins)
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """How the elements of an interval are divided evenly; no tile has the others of the axis.
+
+    Attributes:
+        interval: the interval.
+    """
+
+    interval: Interval
+
+    def __call__(self, extent: int, parts: int) -> Intervals:
+        """Parts of the interval along an axis of so many elements."""
+        begin, end = self.interval
+        return tuple((begin + first, begin + last) for first, last in split(end - begin, parts))
+
+
 Division = Callable[[int, int], Intervals]
 """How an axis of so many elements is divided over so many rows or columns of tiles."""
 
