@@ -14,7 +14,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, free, once
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, free, full, once
 from fitzroy.compiler.targets.edgetpu.kernels.queues import Sending
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
@@ -238,10 +238,40 @@ class _Gathering:
         ]
         return sorted(found, key=self._order)
 
-    def _order(self, message: _Message) -> tuple[int, int]:
-        """Long messages first, those of one form together."""
+    def _order(self, message: _Message) -> tuple[int, int, bool]:
+        """Long messages first, those of one form together, those at regular distances first."""
         blocks = self.sent(message)
-        return -blocks.words, blocks.height
+        begins = [begin for begin, _ in self.image.columns.owned]
+        column = message.tile % COLUMNS
+        apart = begins[column] != begins[0] + column * (begins[1] - begins[0])
+        return -blocks.words, blocks.height, apart
+
+    def place(self, message: _Message) -> int:
+        """Words from the first pixel of a gathered block to the first of a message."""
+        (top, _), (left, _) = self.image.owned(message.tile)
+        columns = self.image.columns.extent
+        return self.pixel_bytes // WORD * ((top + message.part.first) * columns + left)
+
+    def groups(self, *, together: bool) -> list[list[_Message]]:
+        """Messages in groups that a tile with a single block takes with one instruction.
+
+        Args:
+            together: whether it may take several: those of a form, at regular distances.
+        """
+        found: list[list[_Message]] = []
+        for message in self.messages():
+            if together and found and self._follows(found[-1], message):
+                found[-1].append(message)
+            else:
+                found.append([message])
+        return found
+
+    def _follows(self, group: Sequence[_Message], message: _Message) -> bool:
+        """Whether a message continues a group."""
+        first, *rest = [self.place(item) for item in (*group, message)]
+        return self.sent(group[0]) == self.sent(message) and rest == [
+            first + number * (rest[0] - first) for number in range(1, len(rest) + 1)
+        ]
 
     def sent(self, message: _Message) -> _Blocks:
         """A message on the side of the sender."""
@@ -330,7 +360,9 @@ def _slices(height: int, rows: int) -> tuple[_Slice, ...]:
 def _gather(context: Context, gathering: _Gathering) -> None:
     """Bring every tile the blocks of channels that it averages; a barrier must follow."""
     builder = context.builder
-    messages = gathering.messages()
+    groups = gathering.groups(together=context.recipes.together)
+    messages = [message for group in groups for message in group]
+    begun = {group[0]: group for group in groups}
     receivers = mask_of(gathering.receivers)
     kept = dict.fromkeys(gathering.receivers, 0)
     sent = [0] * TILES
@@ -352,7 +384,8 @@ def _gather(context: Context, gathering: _Gathering) -> None:
                 sendings[other] = _sending(builder, gathering, other, sent)
             by_tile = {other.tile: sendings[other].pack() for other in together}
             builder.on_tiles(by_tile.get, by_tile)
-        builder.on_tiles(partial(_unpack, context, gathering, message, number), gathering.receivers)
+        unpack_all = partial(_unpack, context, gathering, message, number, begun.get(message, []))
+        builder.on_tiles(unpack_all, gathering.receivers)
         sending, turn = sendings[message], builder.tokens.turn(0, 1)
         builder.emit(sending.produce(message.tile, turn, receivers))
         sent[message.tile] += sending.turns
@@ -426,21 +459,55 @@ def _sending(
 
 
 def _unpack(
-    context: Context, gathering: _Gathering, message: _Message, number: int, receiver: int
-) -> WideToNarrow:
-    """A tile takes its blocks out of a message."""
-    (top, _), (left, _) = gathering.image.owned(message.tile)
-    columns = gathering.image.columns.extent
-    pixel = gathering.pixel_bytes // WORD
-    start = context.scratch // WORD + pixel * ((top + message.part.first) * columns + left)
-    distance = gathering.sent(message).spacing * TILES
+    context: Context,
+    gathering: _Gathering,
+    message: _Message,
+    number: int,
+    group: Sequence[_Message],
+    receiver: int,
+) -> WideToNarrow | None:
+    """A tile takes its blocks out of a message, or its only block out of a group of messages.
+
+    Args:
+        context: what layers find.
+        gathering: what is gathered.
+        message: the message.
+        number: its number.
+        group: the messages that are taken with it, with itself; empty if it is taken with one
+            before it.
+        receiver: the tile.
+    """
     blocks = gathering.taken(message, receiver)
+    if blocks.count > 1:
+        group = [message]
+    elif not group:
+        return None
+    pixel = gathering.pixel_bytes // WORD
+    line = pixel * gathering.image.columns.extent
+    start = context.scratch // WORD + gathering.place(message)
+    first = _first(context.builder, gathering, number)
+    if len(group) == 1:
+        return unpack(
+            blocks.wide(first, gathering.sent(message).spacing * TILES),
+            blocks.narrow(start, pixel, line),
+            row="block",
+            publish="word",
+            acquire=[once(TileFlag.RING_READ_A, WHOLE, number + 1)],
+        )
+    distance = gathering.place(group[1]) - gathering.place(message)
+    other = _first(context.builder, gathering, number + 1) - first
     return unpack(
-        blocks.wide(_first(context.builder, gathering, number), distance),
-        blocks.narrow(start, pixel, pixel * columns),
-        row="block",
+        walk(first, row=(blocks.rows, 1), message=(len(group), 0), turn=("message", other)),
+        walk(
+            start,
+            word=(blocks.whole, 1),
+            pixel=(blocks.width, pixel),
+            line=(blocks.height, line),
+            message=(len(group), distance),
+        ),
+        row="message",
         publish="word",
-        acquire=[once(TileFlag.RING_READ_A, WHOLE, number + 1)],
+        acquire=[full(TileFlag.RING_READ_A, "message", before=number)],
     )
 
 
