@@ -323,19 +323,15 @@ class _Taking:
         """
         messages = group.messages
         first, second, last = messages[0], messages[1], messages[-1]
-        count, rows = len(messages), first.rows
-        stored = walk(
-            self.next_row,
-            row=(rows, 1),
-            message=(count, rows),
-            turn=("message", _APART * rows) if count > SLOTS else None,
-        )
-        word, run = (*first.runs, (1, 0))[:2]
-        taken = walk(
+        count, rows, distance = len(messages), first.rows, second.offset - first.offset
+        # Two messages in turn are in two slots; more of them are further apart in turn.
+        step, turn = (0, rows) if count == SLOTS else (rows, _APART * rows)
+        inner = [("row", rows, 1)] if rows > 1 else []
+        stored = Walk(self.next_row, (*inner, ("message", count, step)), ("message", turn))
+        runs = [(name, *run) for name, run in zip(("word", "run"), first.runs, strict=False)]
+        taken = Walk(
             self.base + first.offset,
-            word=word,
-            run=run,
-            message=(count, second.offset - first.offset),
+            (*runs, ("message", count, distance)),
             part=(last.runs[0][0], "message"),
         )
         self._take(taken, stored, "message", row="message")
