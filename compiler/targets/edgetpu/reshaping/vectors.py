@@ -334,9 +334,11 @@ class _Taking:
             (*runs, ("message", count, distance)),
             part=(last.runs[0][0], "message"),
         )
-        self._take(taken, stored, "message", row="message")
+        # The rows of short messages are counted, as where messages are taken alone.
+        few = 1 < rows <= SLOTS
+        self._take(taken, stored, "row" if few else "message", row="message")
         self.next_row += group.staged
-        self.counted += count
+        self.counted += count * rows if few else count
         self.words += sum(item.words for item in messages)
 
     def _take(
