@@ -14,6 +14,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.recurrent import (
     BIASES,
@@ -32,6 +33,8 @@ from fitzroy.compiler.targets.edgetpu.lowerings.gates import MIDDLE, tanh_table
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.hw_models.isa.tensor import NluTable
 from fitzroy.linker.packages.darwinn import link
 
 I8, I16, I32 = DType.INT8, DType.INT16, DType.INT32
@@ -189,6 +192,23 @@ def test_layers_on_one_another() -> None:
     result = TensorType((1, 3), I8, Quantization.per_tensor(0.02, 3))
     operands = [last, weights, None]
     graph.outputs = [graph.emit("fully_connected", operands, result, FullyConnectedAttributes())]
+    assert differences(graph) == 0
+
+
+def test_functions_before_and_after_it() -> None:
+    """A memory loads a function of its own, so that the one before it is loaded again."""
+    graph = Graph("functions")
+    memory = Memory(3, 8, 8)
+    type = memory.type(8, INPUT_TYPE)
+    x = graph.emit("sin", [graph.add_input("x", type)], type)
+    y = memory.emit(graph, x)
+    doubled = graph.emit("add", [y, y], type, ActivationAttributes())
+    graph.outputs = [graph.emit("sin", [doubled], type)]
+    (package,) = link([lower(graph)])
+    streams = [np.asarray(x.bitstream) for x in package.main.instruction_bitstreams or ()]
+    found = [item for stream in streams for item in disassemble(stream.tobytes())]
+    first, own, last = (item.coefficients for item in found if isinstance(item, NluTable))
+    assert first == last != own
     assert differences(graph) == 0
 
 

@@ -222,7 +222,7 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
         for segment, region in zip(segments, regions, strict=True)
         if segment.arriving
     }
-    doubled = _doubled(layered, readers, stripped)
+    doubled, recipes = _doubled(layered, readers, stripped), layered.options.recipes
     found: dict[str, Placed] = {}
     for layer in layered.layers:
         name = layer.writes
@@ -232,8 +232,8 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             found[name] = strips.part_of_image(layered, name, arriving[name])
         elif layer.makes_vector:
             type = layered.type(name)
-            zero_point, filled = unsigned_zero_point(type), layer.fills_blocks
-            found[name] = Vector(name, type.size, zero_point, filled=filled)
+            filled = recipes.together and layer.fills_blocks
+            found[name] = Vector(name, type.size, unsigned_zero_point(type), filled=filled)
         else:
             read = [region[name] for region in regions if name in region]
             read += [
@@ -243,7 +243,8 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             ]
             division: Division = alike if name in doubled else split
             divisions = [division, division]
-            if layer.received and all(_by_windows(one) for one, _ in readers.get(name, [])):
+            windows = recipes.asked and layer.received
+            if windows and all(_by_windows(one) for one, _ in readers.get(name, [])):
                 divisions = _asked(layered.type(name).shape, read)
             found[name] = _image(layered, layer, read, divisions)
     return found

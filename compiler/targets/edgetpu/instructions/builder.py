@@ -38,7 +38,7 @@ from fitzroy.hw_models.isa.scalar import (
     Store,
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop
-from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
 from fitzroy.hw_models.isa.text import field_place
 from fitzroy.hw_models.isa.units import MOST_INFEEDS, MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
@@ -177,6 +177,7 @@ class Builder:
         self._quiet = list(self.tokens.ring)
         self._begun = self._together = False
         self._meshes = 0
+        self._function: NluTable | None = None
         self._sent: dict[tuple[SymbolKind, str], int] = {}
         self._phase: list[tuple[_Section, int, Instruction]] = []
         self._waiting: dict[_Queue, int] = {}
@@ -290,6 +291,12 @@ class Builder:
         """Append instructions."""
         for instruction in instructions:
             self.emit(instruction)
+
+    def load(self, function: NluTable) -> None:
+        """Load a function into all tiles, which keep it; nothing if it is the last one loaded."""
+        if function != self._function:
+            self.emit(function)
+            self._function = function
 
     def on_tiles(self, make: Callable[[int], T | None], tiles: Iterable[int] = range(TILES)) -> int:
         """Append what every tile has to do; tiles with the same to do share an instruction.

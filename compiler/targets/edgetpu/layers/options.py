@@ -19,15 +19,17 @@ class Recipes:
         cost: share of a model's cycles that forms of published programs may cost.
         both: whether weights may come on both channels of the ring at the same time.
         together: whether an instruction may take the short messages of several tiles.
+        asked: whether the host may be asked for less of an input than all of it.
     """
 
     patches: bool = True
     cost: float = 0.03
     both: bool = True
     together: bool = True
+    asked: bool = True
 
 
-PUBLISHED = Recipes(patches=False, cost=math.inf, both=False, together=False)
+PUBLISHED = Recipes(patches=False, cost=math.inf, both=False, together=False, asked=False)
 """What published programs do."""
 
 
@@ -114,7 +116,8 @@ class Options:
         """The ways to compute layers that the options allow."""
         if self.conservative:
             return PUBLISHED
-        return Recipes(cost=self.search.published / 1000, both=self.both)
+        cost, whole = self.search.published / 1000, self.confirmed is not None
+        return Recipes(cost=cost, both=self.both, asked=not whole)
 
     @property
     def copied_bytes(self) -> int:

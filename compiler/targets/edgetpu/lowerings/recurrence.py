@@ -322,7 +322,7 @@ class Steps:
         if self._input != narrow.copy:
             self._align()
             self.barrier()
-        builder.emit(tanh_table())
+        builder.load(tanh_table())
 
     @property
     def _input(self) -> int:

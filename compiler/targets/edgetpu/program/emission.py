@@ -195,18 +195,15 @@ def _emit(
 def _tables(steps: Sequence[Step], phases: Sequence[Flow]) -> list[NluTable | None]:
     """The function that is loaded before each step: where a phase begins, for all of its steps.
 
-    Nothing else waits for operations before it that may use another function. Tiles keep it until
-    the next is loaded.
+    Nothing else waits for operations before it that may use another function.
     """
     found: list[NluTable | None] = [None] * len(steps)
-    loaded: NluTable | None = None
     first = 0
     for number, (step, flow) in enumerate(zip(steps, phases, strict=True)):
         first = first if flow.joined else number
         if step.layer.table is not None:
             assert found[first] is None, "a phase has one function"
-            if step.layer.table != loaded:
-                found[first] = loaded = step.layer.table
+            found[first] = step.layer.table
     return found
 
 
@@ -217,7 +214,7 @@ def _emit_step(context: Context, step: Step, table: NluTable | None) -> None:
     # What a step takes is under way before the tiles are waited for.
     context.inputs.ahead(context.builder, len(host_layers.pieces(step)) or 1)
     if table is not None:
-        context.builder.emit(table)
+        context.builder.load(table)
     with refusing(step.layer.origin):
         step.layer.emit(context)
 
