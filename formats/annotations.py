@@ -1,4 +1,4 @@
-"""What a TFLite model says beside its operators: metadata and the names of its signatures."""
+"""What a TFLite model says beside its operators: metadata, packed files, names of signatures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Iterable
 
 from fitzroy.formats import tflite
+from fitzroy.formats.flat import ints
 
 
 def annotated(model: tflite.Model, like: tflite.Model) -> tflite.Model:
-    """A model with the description, the metadata and the signatures of another.
+    """A model with the description, the metadata, the packed files and the signatures of another.
 
     Signatures of the first subgraph are kept whose inputs and outputs it has, by their names.
+    TFLite's metadata, which describe outputs by their order, are kept if it has the same outputs.
 
     Args:
         model: a model without metadata and signatures.
@@ -19,8 +21,9 @@ def annotated(model: tflite.Model, like: tflite.Model) -> tflite.Model:
     """
     buffers, entries = list(model.buffers or ()), list[tflite.Metadata]()
     held = like.buffers or []
+    same = _outputs(model) == _outputs(like)
     for entry in like.metadata or ():
-        if entry.buffer < len(held):
+        if entry.buffer < len(held) and (same or entry.name != tflite.METADATA):
             entries.append(dataclasses.replace(entry, buffer=len(buffers)))
             buffers.append(held[entry.buffer])
     return dataclasses.replace(
@@ -29,6 +32,7 @@ def annotated(model: tflite.Model, like: tflite.Model) -> tflite.Model:
         buffers=buffers,
         metadata=entries or None,
         signature_defs=[*_signatures(model, like)] or None,
+        archive=like.archive,
     )
 
 
@@ -45,6 +49,16 @@ def _signatures(model: tflite.Model, like: tflite.Model) -> Iterable[tflite.Sign
             for some in (signature.inputs or (), signature.outputs or ())
         )
         yield dataclasses.replace(signature, inputs=inputs, outputs=outputs)
+
+
+def _outputs(model: tflite.Model) -> list[str | None]:
+    """Names of the outputs of the first subgraph, in order."""
+    tensors = _tensors(model)
+    return [
+        tensors[number].name
+        for item in (model.subgraphs or ())[:1]
+        for number in ints(item.outputs)
+    ]
 
 
 def _tensors(model: tflite.Model) -> list[tflite.Tensor]:

@@ -211,7 +211,10 @@ class Table:
         if "_declared" not in cls.__dict__:
             slot, fields = 0, []
             for field in dataclasses.fields(cast(Any, cls)):
-                kind: _Kind = field.metadata["flat"]
+                kind: _Kind | None = field.metadata.get("flat")
+                if kind is None:
+                    # What a file has beside its tables, which the codec leaves alone.
+                    continue
                 if isinstance(kind, _Skip):
                     slot += kind.slots
                     continue

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,12 +34,21 @@ from fitzroy.formats.flat import (
     vector,
 )
 
+if TYPE_CHECKING:
+    from fitzroy.formats.archive import Archive
+
 OPTIONS_ALIGNMENT = 16
 """Alignment in bytes of custom options in written models, so that delegates' data is aligned."""
 
 IDENTIFIER = b"TFL3"
 VERSION = 3
 """The only schema version that was ever released with this identifier."""
+
+METADATA = "TFLITE_METADATA"
+"""Name of the metadata entry that describes inputs and outputs, see `formats.tflite_metadata`."""
+
+_ARCHIVE_MARK, _ARCHIVE_TAIL = b"PK\x05\x06", 22 + 0xFFFF
+"""What a file that ends in an archive has among its last bytes, and how many these are."""
 
 BUFFER_ALIGNMENT = 16
 """Bytes to which the data of every buffer is aligned in the file."""
@@ -1486,6 +1496,8 @@ class Model(Table):
     signature_defs: list[SignatureDef] | None = tables(SignatureDef)
     external_buffer_groups: list[ExternalBufferGroup] | None = tables(ExternalBufferGroup)
     external_buffers: list[ExternalBuffer] | None = tables(ExternalBuffer)
+    archive: Archive | None = None
+    """Files that are packed after the flatbuffer."""
 
 
 DTYPES: dict[int, DType] = {
@@ -1516,7 +1528,8 @@ def read_model(data: bytes | bytearray | memoryview, path: str = "") -> Model:
     """Read a TFLite model and check every index in it.
 
     Constants are views of `data`. Buffers and custom options that a large model keeps after the
-    flatbuffer are given the same way, as if they were inside, with their offset and size 0.
+    flatbuffer are given the same way, as if they were inside, with their offset and size 0. What is
+    packed at the end of the file is read as far as it can be, see `formats.archive`.
 
     Args:
         data: the whole file.
@@ -1529,14 +1542,19 @@ def read_model(data: bytes | bytearray | memoryview, path: str = "") -> Model:
     model = flat.decode(Model, view, identifiers=(IDENTIFIER,), path=path)
     _fetch_outside(model, view, path)
     validate(model, path)
+    if _ARCHIVE_MARK in bytes(view[-_ARCHIVE_TAIL:]):
+        # Few models have one.
+        from fitzroy.formats.archive import unpacked
+
+        model.archive = unpacked(view)
     return model
 
 
 def write_model(model: Model) -> bytes:
-    """Write a model; all data go inside the flatbuffer.
+    """Write a model; all data go inside the flatbuffer, and packed files after it.
 
     Raises:
-        FormatError: an index leads nowhere.
+        FormatError: an index leads nowhere, or there are too many packed files.
         UnsupportedError: the model holds a table that the schema here does not know, or has more
             than the 2 GiB that a flatbuffer can address.
     """
@@ -1545,7 +1563,12 @@ def write_model(model: Model) -> bytes:
     size = sum(buffer.data.nbytes for buffer in model.buffers or () if buffer.data is not None)
     if size >= 1 << 31:
         raise UnsupportedError(f"{size} bytes of constants; a flatbuffer addresses 2 GiB")
-    return flat.encode(model, identifier=IDENTIFIER)
+    data = flat.encode(model, identifier=IDENTIFIER)
+    if model.archive is None or not model.archive.files:
+        return data
+    from fitzroy.formats.archive import packed
+
+    return data + packed(model.archive.files, len(data))
 
 
 def validate(model: Model, path: str = "") -> None:

@@ -12,6 +12,7 @@ from tests.fuzz import (
     interfaces,
     model_tests,
     onnx_models,
+    packed,
     seeds,
     sessions,
     stages,
@@ -229,6 +230,9 @@ SUBJECTS: dict[str, Subject] = {
     "image": Subject(arrays.images, arrays.as_image, arrays.as_image),
     "labels": Subject(
         arrays.labels_files, arrays.labels_target, arrays.as_labels, change=arrays.labels_mutant
+    ),
+    "packed_labels": Subject(
+        packed.labelled_files, packed.target, tflite.read_model, (FileKind.TFLITE,), packed.change
     ),
     "graph_text": Subject(
         graphs.files, graphs.target, graphs.parse, (FileKind.GRAPH_TEXT,), graphs.text_mutant

@@ -408,11 +408,6 @@ def top(values: npt.NDArray[np.float64], count: int) -> list[int]:
     return [int(index) for index in order[:count]]
 
 
-_MOST_LABELS = 1 << 20
-_MOST_DIGITS = 9
-_MOST_LABEL_BYTES = 16 << 20
-
-
 def load_labels(path: str) -> dict[int, str]:
     """Names of classes: one per line, or every line ``number name`` or ``number: name``.
 
@@ -420,40 +415,9 @@ def load_labels(path: str) -> dict[int, str]:
         UsageError: the file cannot be read.
         FormatError: it is no text, is too long, or numbers a class beyond all tensors.
     """
-    data = read_file(path)
-    if len(data) > _MOST_LABEL_BYTES:
-        raise FormatError(
-            f"labels of {len(data)} bytes, at most {_MOST_LABEL_BYTES} are read", path=path
-        )
-    try:
-        lines = data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise FormatError("labels must be UTF-8 text", path=path, offset=error.start) from None
-    if len(lines) > _MOST_LABELS:
-        raise FormatError(f"{len(lines)} labels, at most {_MOST_LABELS} are read", path=path)
-    numbered = [_numbered(line.strip()) for line in lines if line.strip()]
-    if numbered and all(numbered):
-        return {_class_number(pair[0], path): pair[1] for pair in numbered if pair is not None}
-    return {number: line.strip() for number, line in enumerate(lines)}
+    from fitzroy.formats.labels import read_label_file
 
-
-def _numbered(line: str) -> tuple[str, str] | None:
-    """Number and name of a class, from ``number name`` or ``number: name``; None without number."""
-    name = line.lstrip("0123456789")
-    number = line[: len(line) - len(name)]
-    if not number or not name.startswith((":", " ", "\t")):
-        return None
-    name = name.lstrip().removeprefix(":").lstrip()
-    return (number, name) if name else None
-
-
-def _class_number(text: str, path: str) -> int:
-    digits = text.lstrip("0") or "0"
-    if len(digits) > _MOST_DIGITS:
-        raise FormatError(
-            f"a class number of {len(digits)} digits, at most {_MOST_DIGITS} are read", path=path
-        )
-    return int(digits)
+    return read_label_file(read_file(path), path)
 
 
 def npy_bytes(array: Array) -> bytes:
