@@ -45,7 +45,10 @@ def compiled() -> bytes:
 
 @functools.cache
 def yolo() -> bytes:
-    """An ONNX detector with random weights: distributions of distances to sides, and scores."""
+    """An ONNX detector with random weights: distributions of distances to sides, and scores.
+
+    It has names of its classes, as exports of Ultralytics do.
+    """
     node, random = helper().make_node, np.random.default_rng(1)
     side = SIDE // STRIDE
     line = np.arange(side) + 0.5
@@ -93,6 +96,7 @@ def yolo() -> bytes:
         ["found"],
         {name: value.astype(np.float32) for name, value in constants.items()}
         | {name: np.array(shape) for name, shape in shapes.items()},
+        properties={"names": str({number: f"thing {number}" for number in range(CLASSES)})},
     )
 
 

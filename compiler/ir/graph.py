@@ -116,6 +116,7 @@ class Graph:
         inputs: names of the values that come in.
         outputs: names of the values that go out.
         remarks: what the user should know of the model that it was made of.
+        labels: names of the classes that it tells apart, by number; empty if they are not known.
     """
 
     def __init__(self, name: str) -> None:
@@ -123,6 +124,7 @@ class Graph:
         self.inputs: list[str] = []
         self.outputs: list[str] = []
         self.remarks: list[Diagnostic] = []
+        self.labels: dict[int, str] = {}
         self._values: dict[str, Value] = {}
         self._producer: dict[str, str] = {}
         # Sets that are never changed, so that copies may share them.
@@ -425,7 +427,7 @@ class Graph:
         """An independent copy; values and nodes are shared because they never change."""
         other = Graph(self.name)
         other.inputs, other.outputs = list(self.inputs), list(self.outputs)
-        other.remarks = list(self.remarks)
+        other.remarks, other.labels = list(self.remarks), dict(self.labels)
         other._values = dict(self._values)
         # What holds in this graph holds in the copy: no node has to be checked again.
         other._producer = dict(self._producer)

@@ -66,12 +66,11 @@ def scene(*things: tuple[int, int, int], noise: int = 8) -> Array:
 
 def _pair(name: str, make: Callable[[], Graph], metadata: str = "") -> Pair:
     def made() -> Pair:
-        data = write_model(export_model(make()))
+        data = _with_metadata(write_model(export_model(make())), metadata)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{name}.tflite"
             path.write_bytes(data)
-            compiled = fitzroy.compile_edgetpu(path).data
-        return Pair(*(_with_metadata(item, metadata) for item in (data, compiled)))
+            return Pair(data, fitzroy.compile_edgetpu(path).data)
 
     return shared(("models of programs", name), made)
 

@@ -48,7 +48,11 @@ class OnnxFrontend(Frontend):
         steps = [*CLEANING] if how.keep_layout else [*CLEANING, ChannelsLastInputs()]
         for step in steps:
             graph = step.run(graph)
-        return LegalizeUint8().run(graph) if _is_mixed(graph) else graph
+        graph = LegalizeUint8().run(graph) if _is_mixed(graph) else graph
+        found = reader.labels(proto)
+        graph.labels = found.labels
+        graph.remarks += found.remarks(path or graph.name)
+        return graph
 
 
 def _is_mixed(graph: Graph) -> bool:

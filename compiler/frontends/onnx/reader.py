@@ -26,6 +26,8 @@ from fitzroy.compiler.frontends.shapes import closed_shape, open_shape
 if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, ValueInfoProto
 
+    from fitzroy.formats.labels import Found
+
 OLDEST = 7
 """The oldest operator set of the default domain that is read."""
 
@@ -81,6 +83,20 @@ def decode(data: bytes, path: str) -> ModelProto:
     if broken is not None:
         raise FormatError(f"a name that is no text, {broken!r}", path=path)
     return model
+
+
+def labels(model: ModelProto) -> Found:
+    """Names of classes that a model has in its metadata, as exports of Ultralytics do."""
+    from fitzroy.formats.labels import Found, read_names
+
+    for entry in model.metadata_props:
+        if entry.key == "names":
+            try:
+                # Text that is none comes as bytes.
+                return Found(read_names(entry.value if isinstance(entry.value, str) else ""))
+            except FormatError as error:
+                return Found({}, (f"metadata {entry.key!r}: {error.what}",))
+    return Found({})
 
 
 def _names(body: GraphProto | FunctionProto) -> Iterator[str]:

@@ -18,6 +18,7 @@ from fitzroy.compiler.ops.definition import (
     TypeRuleError,
 )
 from fitzroy.formats import tflite
+from fitzroy.formats.annotations import annotated
 
 _INT8_VERSIONS = {
     "ADD": 2, "AVERAGE_POOL_2D": 2, "CONCATENATION": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3,
@@ -28,13 +29,29 @@ _INT8_VERSIONS = {
 """First operator versions with int8 kernels; the others have them from version 1."""
 
 
-def export_model(graph: Graph, *, description: str = "") -> tflite.Model:
-    """A TFLite model that computes a graph.
+def export_model(
+    graph: Graph, *, description: str = "", like: tflite.Model | None = None
+) -> tflite.Model:
+    """A TFLite model that computes a graph, with its labels.
+
+    Args:
+        graph: the graph.
+        description: what the model says of itself.
+        like: a model whose description, metadata, packed files and signatures it gets.
 
     Raises:
         UnsupportedError: with one diagnostic per node that TFLite cannot express.
+        UsageError: there are too many labels.
     """
-    return _Exporter(graph, description).model()
+    model = _Exporter(graph, description).model()
+    if like is not None:
+        model = annotated(model, like)
+    if graph.labels:
+        # Few models have labels.
+        from fitzroy.formats.labels import labelled
+
+        model = labelled(model, graph.labels)
+    return model
 
 
 class _Exporter:

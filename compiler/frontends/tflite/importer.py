@@ -69,6 +69,13 @@ def import_model(
         for text in tflite.stale_metadata(model)
     ]
     graph.remarks += _left_out(model, subgraph, path or graph.name)
+    if model.archive is not None:
+        # Few models have packed files.
+        from fitzroy.formats.labels import labels_of
+
+        found = labels_of(model)
+        graph.labels = found.labels
+        graph.remarks += found.remarks(path or graph.name)
     return graph
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from fitzroy.base.files import text_bytes
-from fitzroy.cli.help import Printed
+from fitzroy.cli.help import ModelLabels, Printed
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, plain
 from fitzroy.report.documents import headed
@@ -31,6 +31,7 @@ class Quantified(Printed):
     Attributes:
         output: file of the quantized model.
         report: file of a report.
+        labels: file with names of classes for the quantized model.
     """
 
     panel: ClassVar[str] = "Results"
@@ -56,6 +57,7 @@ class Quantified(Printed):
             show_default=False,
         ),
     ] = None
+    labels: ModelLabels = None
 
 
 def report_bytes(path: Path, schema: str, document: dict[str, Any]) -> bytes:

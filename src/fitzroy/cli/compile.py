@@ -131,7 +131,10 @@ def compile_model(
         from fitzroy.cli import compile_module
 
         if compile_module.are_compiled(models):
-            _refuse("compiled", chip, heads, dump=results.dump, passes=choice.passes)
+            _refuse(
+                "compiled", chip, heads, dump=results.dump, passes=choice.passes,
+                labels=results.labels,
+            )  # fmt: skip
             compile_module.write_compiled(terminal, request)
             return
     graph = None
@@ -159,15 +162,19 @@ def compile_model(
             from fitzroy.compiler.passes.heads.class_maximum import listing
 
             steps = (*listing(heads), *steps)
+        sources = [source.passed(steps) for source in sources]
+        if results.labels is not None:
+            from fitzroy.execution.arrays import load_labels
+
+            labels = load_labels(results.labels)
+            sources = [source.labelled(labels) for source in sources]
         try:
-            compile_edgetpu.compile_models(
-                terminal, request, [source.passed(steps) for source in sources]
-            )
+            compile_edgetpu.compile_models(terminal, request, sources)
         except RealNumbersError as error:
             raise error.read_with((*choice.arguments, *arguments(heads))) from None
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
-    _refuse("others", chip, heads, out_dir=results.out_dir, format=bare)
+    _refuse("others", chip, heads, out_dir=results.out_dir, format=bare, labels=results.labels)
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}

@@ -18,7 +18,7 @@ from fitzroy.base.progress import counted
 from fitzroy.cli.compile_log import log, show, version
 from fitzroy.cli.cuts import AUTO, cuts_document, number_of_segments, show_cuts
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
-from fitzroy.cli.help import Json, Quiet
+from fitzroy.cli.help import Json, ModelLabels, Quiet
 from fitzroy.cli.models import warn_of
 from fitzroy.cli.terminal import Terminal, plain
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
@@ -62,6 +62,7 @@ class Results:
         out_dir: directory for results.
         format: what to write.
         dump: directory for intermediate forms.
+        labels: file with names of classes for the model that is written.
         json: whether to print one JSON document.
         quiet: whether to leave out remarks.
     """
@@ -104,6 +105,7 @@ class Results:
             "--dump", metavar="DIR", help="Write every intermediate form to this directory."
         ),
     ] = None
+    labels: ModelLabels = None
     json: Json = False
     quiet: Quiet = False
 
@@ -245,6 +247,16 @@ class Request:
             raise UsageError(
                 "--objective is for models in several segments",
                 hint="add --num-segments N, or --num-segments auto",
+            )
+        if self.results.labels is not None and self.results.format is not Format.TFLITE:
+            raise UsageError(
+                f"--labels does not go with --format {self.results.format}",
+                reason="only TFLite models have names of classes",
+            )
+        if self.results.labels is not None and len(self.models) > 1:
+            raise UsageError(
+                f"--labels is for one model, and {len(self.models)} are given",
+                hint="give each its names first: fitzroy convert MODEL --labels FILE",
             )
         if self.chip.num_segments and len(self.models) > 1:
             raise UsageError(

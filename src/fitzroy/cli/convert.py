@@ -10,7 +10,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, with_suffix, write_files
-from fitzroy.cli.help import Json, Outputs, Quiet, Verb
+from fitzroy.cli.help import Json, ModelLabels, Outputs, Quiet, Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Terminal, count, size
 
@@ -35,6 +35,7 @@ def convert(
             show_default=False,
         ),
     ] = None,
+    labels: ModelLabels = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,11 +43,11 @@ def convert(
 
     Image inputs get channels last, [N,H,W,C], as in TFLite, unless --keep-layout is given. Outputs
     keep the order of dimensions of the model. Element types stay the same; use [b]fitzroy
-    quantize[/b] for 8-bit integers.
+    quantize[/b] for 8-bit integers. Names of classes that the model has are kept.
     """
     import fitzroy
     from fitzroy.cli.describe import tensor
-    from fitzroy.cli.models import check_model, resolve_outputs
+    from fitzroy.cli.models import check_model, give_labels, resolve_outputs
     from fitzroy.compiler.frontends.tflite import export_model
     from fitzroy.formats.tflite import write_model
 
@@ -64,6 +65,7 @@ def convert(
         graph = fitzroy.load(model, importing.how)
         if outputs:
             graph = graph.cut(resolve_outputs(graph, outputs))
+        give_labels(graph, labels)
         progress("writing")
         data = write_model(export_model(graph))
     write_files([(target, data)])

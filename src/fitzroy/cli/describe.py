@@ -168,6 +168,18 @@ def _tflite(data: bytes, path: str) -> Document:
             if entry.buffer < max(len(model.buffers or ()), 1)
         ],
         "stale metadata": tflite.stale_metadata(model),
+        **_packed(model),
+    }
+
+
+def _packed(model: tflite.Model) -> Document:
+    """Files that are packed after a model, and the names of classes in them."""
+    from fitzroy.formats.labels import labels_of
+
+    files = {} if model.archive is None else model.archive.files
+    return {
+        "packed_files": [{"name": name, "bytes": len(content)} for name, content in files.items()],
+        **labels_of(model).document,
     }
 
 

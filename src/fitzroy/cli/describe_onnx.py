@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from fitzroy.compiler.frontends.onnx.reader import decode, library
+from fitzroy.compiler.frontends.onnx.reader import decode, labels, library
 
 Document = dict[str, Any]
 
@@ -48,7 +48,11 @@ def describe_onnx(data: bytes, path: str) -> Document:
     }
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     text = f"operator sets {sets}" + (f", made by {producer}" if producer else "")
-    return {"description": text, "subgraphs": [subgraph]}
+    return {
+        "description": text,
+        "subgraphs": [subgraph],
+        **labels(model).document,
+    }
 
 
 def _port(info: Any) -> Document:

@@ -244,9 +244,19 @@ Labels = Annotated[
     typer.Option(
         "--labels",
         metavar="FILE",
-        help="Names of classes, one per line.",
+        help="Names of classes, one per line. [dim]default: those that the model has[/dim]",
         show_default=False,
         rich_help_panel="Outputs",
+    ),
+]
+ModelLabels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="Names of classes, one per line, to put into the TFLite model in place of any that it "
+        "has.",
+        show_default=False,
     ),
 ]
 Top = Annotated[
@@ -286,7 +296,7 @@ class Written(Printed):
 
     @property
     def names(self) -> dict[int, str] | None:
-        """Names of classes, if there are any.
+        """Names of classes that are given; None if none are.
 
         Raises:
             UsageError: the file cannot be read.

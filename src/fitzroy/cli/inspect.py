@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.describe import quantization_text, tensor_type
+from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Json, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, size
 from fitzroy.formats.detect import FileKind
@@ -55,6 +58,16 @@ def inspect(
             "programs.",
         ),
     ] = False,
+    labels_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels-out",
+            metavar="FILE",
+            help="Write the names of classes that a model has to a file, one per line, for "
+            "--labels and other programs.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Show what a file is: inputs and outputs, what runs where, whether it fits, how long it takes.
 
@@ -84,6 +97,8 @@ def inspect(
         return
     with terminal.working("inspecting"):
         document = describe(data, file)
+    if labels_out is not None:
+        _write_labels(terminal, document, file, labels_out)
     if json:
         terminal.document("inspect", document)
         return
@@ -120,6 +135,27 @@ def inspect(
             if "package" in operator:
                 terminal.heading(f"package of operator {operator['index']}{place}")
                 show_package(terminal, operator["package"])
+
+
+def _write_labels(terminal: Terminal, document: Document, file: str, target: Path) -> None:
+    """Write the names of classes of a model.
+
+    Raises:
+        UsageError: it has none, or the file cannot be written.
+    """
+    from fitzroy.formats.labels import write_label_file
+
+    check_output(target, [file])
+    labels = {item["class"]: item["label"] for item in document.get("labels", ())}
+    if not labels:
+        raise UsageError(
+            "the model has no names of classes",
+            reason="; ".join(document.get("labels_left_out", ())),
+            where=file,
+            hint="fitzroy compile MODEL --labels FILE puts them in",
+        )
+    write_files([(target, write_label_file(labels))])
+    terminal.note(f"wrote {target}, {count(len(labels), 'label')}")
 
 
 def _kind(document: Document) -> str:
@@ -178,6 +214,8 @@ def _opaque(terminal: Terminal, operators: Sequence[Document]) -> None:
 
 
 def _model(terminal: Terminal, document: Document) -> None:
+    from fitzroy.cli.inspect_summary import labels_text
+
     subgraphs = document.get("subgraphs", ())
     for number, subgraph in enumerate(subgraphs):
         label = f"subgraph {number}" if len(subgraphs) > 1 else "graph"
@@ -201,6 +239,12 @@ def _model(terminal: Terminal, document: Document) -> None:
         terminal.warn(f"stale metadata: {text}")
     for entry in document.get("metadata", ()):
         terminal.line(f"metadata: {entry['name']}, {size(entry['bytes'])}")
+    for entry in document.get("packed_files", ()):
+        terminal.line(f"packed file: {entry['name']}, {size(entry['bytes'])}")
+    if document.get("labels"):
+        terminal.line(f"labels: {labels_text(document['labels'])}")
+    for text in document.get("labels_left_out", ()):
+        terminal.warn(f"names of classes are left out: {text}")
 
 
 def _operator_count(operators: Sequence[Document]) -> str:
@@ -307,6 +351,7 @@ inspect_command = Verb(
         "fitzroy inspect model_edgetpu.tflite --full | less",
         "fitzroy inspect model_edgetpu.tflite --forms",
         "fitzroy inspect model_edgetpu.tflite --envelope",
+        "fitzroy inspect model_edgetpu.tflite --labels-out labels.txt",
         "fitzroy inspect model.pte --tables > tables.json",
     ),
 )

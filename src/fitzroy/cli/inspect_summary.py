@@ -17,6 +17,9 @@ Rows = Iterator[tuple[str, str]]
 _KINDS = 8
 """Most kinds of operators that are named; ``--full`` has all."""
 
+_LABELS = 5
+"""Most names of classes that are shown."""
+
 _PORTS = 8
 """Most inputs, and most outputs, that are listed."""
 
@@ -33,13 +36,26 @@ def show_summary(terminal: Terminal, document: Document, file: str, bytes: int) 
     rows = [("file", file), ("what", f"{_what(document)}, {size(bytes)}")]
     if document.get("description"):
         rows.append(("description", document["description"]))
-    terminal.fields([*rows, *_parts(document)])
+    rows += _parts(document)
+    if document.get("labels"):
+        rows.append(("labels", labels_text(document["labels"])))
+    terminal.fields(rows)
     for text in document.get("stale metadata", ()):
         terminal.warn(f"stale metadata: {text}")
+    for text in document.get("labels_left_out", ()):
+        terminal.warn(f"names of classes are left out: {text}")
     for item in (fault for package in _packages(document) for fault in package["diagnostics"]):
         terminal.warn(f"{item['what']}: {item['reason']}")
     terminal.line()
     terminal.line(f"--full shows all of it{_next(document)}", style="dim")
+
+
+def labels_text(labels: list[Document]) -> str:
+    """How many names of classes there are, and the first."""
+    first = [item["label"] for item in labels[:_LABELS]]
+    # Names may have commas in them.
+    shown = "; ".join(first) + ("; ..." if len(labels) > len(first) else "")
+    return f"{len(labels)} classes: {shown}"
 
 
 def _parts(document: Document) -> Rows:

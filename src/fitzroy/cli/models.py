@@ -154,6 +154,19 @@ def check_model(path: str) -> None:
     frontend_for(read_file(path), path)
 
 
+def give_labels(graph: Graph, file: str | None) -> None:
+    """Give a model the labels of a file, if one is named.
+
+    Raises:
+        UsageError: the file cannot be read.
+        FormatError: it is malformed.
+    """
+    if file is not None:
+        from fitzroy.execution.arrays import load_labels
+
+        graph.labels = load_labels(file)
+
+
 def warn_of(terminal: Terminal, graph: Graph) -> None:
     """Print what is remarkable of a model."""
     for remark in graph.remarks:

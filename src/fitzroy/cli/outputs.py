@@ -18,6 +18,18 @@ _FEW = 8
 _DOUBT = "the classes may be shifted or of another data set"
 
 
+def score_names(
+    given: dict[int, str] | None, labels: dict[int, str], port: Port
+) -> dict[int, str] | None:
+    """Names for the scores of an output: those that are given, or those of the model.
+
+    Those of the model count if there is one for each score: it may have vectors of other things.
+    """
+    if given is None and labels and max(labels) + 1 == port.type.size:
+        return labels
+    return given
+
+
 def describe_output(
     port: Port, result: Array, top: int, names: dict[int, str] | None
 ) -> dict[str, Any]:

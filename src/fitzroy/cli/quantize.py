@@ -23,7 +23,7 @@ from fitzroy.cli.accuracy import (
 )
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Verb
-from fitzroy.cli.models import Importing, warn_of
+from fitzroy.cli.models import Importing, give_labels, warn_of
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Terminal, count, size
 from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadForm, HeadOptions
@@ -105,6 +105,8 @@ def quantize(
         from fitzroy.cli.quantize_compare import compare_models
 
         _refuse_with_compare(options, heads)
+        if written.labels is not None:
+            raise UsageError("--labels does not go with --compare", reason="no model is written")
         compare_models(terminal, models, importing.how, options, (comparing.data, written))
         return
     if comparing.data:
@@ -122,7 +124,7 @@ def quantize(
             hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
     how = replace(importing.how, before_choice=heads.detections)
-    document = _quantize(terminal, model, output, (how, options, heads, written.report))
+    document = _quantize(terminal, model, output, (how, options, heads, written))
     if terminal.json:
         terminal.document("quantize", document)
     elif not terminal.quiet:
@@ -171,7 +173,7 @@ def _quantize(
     terminal: Terminal,
     model: str,
     output: Path,
-    settings: tuple[Reading, Quantization, HeadOptions, Path | None],
+    settings: tuple[Reading, Quantization, HeadOptions, Quantified],
 ) -> dict[str, Any]:
     """Quantize a model, write it and its report, and describe what was done.
 
@@ -182,11 +184,14 @@ def _quantize(
     from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
     from fitzroy.formats.tflite import write_model
 
-    how, options, heads, report = settings
+    how, options, heads, written = settings
+    report = written.report
     with terminal.working("quantizing") as progress:
         result, samples = quantized_model(model, how, options, progress, heads)
         progress("writing")
-        data = write_model(export_model(with_best_classes(result.graph)))
+        graph = with_best_classes(result.graph)
+        give_labels(graph, written.labels)
+        data = write_model(export_model(graph))
         measured_on = samples[:: -(-len(samples) // _MEASURED)]
         comparison = measured(result, measured_on, progress)
         document = {

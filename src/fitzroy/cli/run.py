@@ -29,6 +29,7 @@ from fitzroy.cli.outputs import (
     describe_output,
     judge_labels,
     judge_object_labels,
+    score_names,
     show_outputs,
 )
 from fitzroy.cli.runners import (
@@ -203,7 +204,7 @@ def run(
     options = replace(options, how=reading_of(said), arrays=_shapes(specs))
     with ExitStack() as stack:
         runner = runner_of(data, file, kind, options, stack)
-        job = _Job(runner, given.rule, how.real, file)
+        job = _Job(runner, given.rule, how.real, file, names)
         chosen = samples(job.ports, specs, file)
         _check_targets(job, chosen, written, judged)
         document: dict[str, Any] = {"file": file, "kind": kind.value, "ran_on": runner.how}
@@ -242,13 +243,20 @@ class _Job:
         rule: what pixels become.
         real: whether quantized inputs and outputs are given and written as real numbers.
         path: the file of the model.
+        names: names of classes that are given; None for those of the model.
     """
 
     runner: Runner
     rule: arrays.Normalization | None
     real: bool
     path: str
+    names: dict[int, str] | None
     _reading: float = 0.0
+
+    @property
+    def _labels(self) -> dict[int, str]:
+        """Names of classes that the model has."""
+        return {} if self.runner.graph is None else self.runner.graph.labels
 
     @property
     def ports(self) -> Sequence[Port]:
@@ -295,7 +303,7 @@ class _Job:
         self, sample: Sample, results: Sequence[Array], elapsed: float, written: RunOutputs
     ) -> tuple[list[tuple[Port, Array]], dict[str, Any]]:
         """Outputs of an inference, and what to say of it."""
-        runner, names = self.runner, written.names
+        runner, top = self.runner, written.classes
         pairs = list(zip(runner.outputs, results, strict=True))
         if self.real:
             pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
@@ -303,7 +311,10 @@ class _Job:
             "inputs": list(sample.files),
             "seconds": elapsed,
             "parts": runner.parts(),
-            "outputs": [describe_output(port, x, written.classes, names) for port, x in pairs],
+            "outputs": [
+                describe_output(port, x, top, score_names(self.names, self._labels, port))
+                for port, x in pairs
+            ],
         }
         document["written"] = self._draw(sample, results, document, written)
         return pairs, document
@@ -319,7 +330,8 @@ class _Job:
         from fitzroy.cli.objects import drawn
         from fitzroy.execution.objects import best_objects, objects_of
 
-        graph, names = self.runner.graph, written.names
+        graph = self.runner.graph
+        names = (self._labels or None) if self.names is None else self.names
         objects = None if graph is None else objects_of(graph, results)
         if objects is not None:
             objects = best_objects(objects, written.top)

@@ -17,7 +17,7 @@ from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, wri
 from fitzroy.cli.files import check_output, check_page, write_files
 from fitzroy.cli.help import CompiledFile, Given, Verb
 from fitzroy.cli.judged import Judged, Judgement
-from fitzroy.cli.outputs import describe_output, judge_labels, show_outputs
+from fitzroy.cli.outputs import describe_output, judge_labels, score_names, show_outputs
 from fitzroy.cli.sim_options import Chip, SimOutputs, Stops, Times
 from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.execution import arrays
@@ -152,7 +152,7 @@ def _once(
         typer.Exit: something is not as expected.
     """
     written, times, judged = options
-    terminal, program, names = written.terminal, job.program, written.names
+    terminal, program = written.terminal, job.program
     debugger = job.started(sample, record=job.speed is not None)
     elapsed = _simulated(terminal, program, debugger, stops, dumps)
     files = _dumped(debugger, stops, dumps)
@@ -166,7 +166,7 @@ def _once(
             terminal.warn(f"the program ended without coming to {stops.stop_at}")
         result = program.finished(debugger.outputs)
         inference = job.timed(terminal, result)
-        document |= {"stopped": None, **_results(program, result, written.classes, names)}
+        document |= {"stopped": None, **_results(program, result, written)}
         files += _output_files(result, written.output, written.raw_output)
         deviations = judged.deviations(sample.name, [*result.outputs.items()])
     if inference is not None:
@@ -192,7 +192,7 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
     Raises:
         typer.Exit: something is not as expected.
     """
-    terminal, program, names = written.terminal, job.program, written.names
+    terminal, program = written.terminal, job.program
     check_folder(written.output, chosen)
     document = _about(program, job.chip)
     inferences: list[dict[str, Any]] = []
@@ -209,7 +209,7 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
                 "inputs": list(sample.files),
                 "instructions": result.device.instructions,
                 "seconds": elapsed,
-                **_results(program, result, written.classes, names),
+                **_results(program, result, written),
             }
         )
         if written.output is not None:
@@ -399,17 +399,21 @@ def _about(program: EdgeTpuProgram, chip: Chip) -> dict[str, Any]:
     }
 
 
-def _results(
-    program: EdgeTpuProgram, result: Simulation, top: int, names: dict[int, str] | None
-) -> dict[str, Any]:
-    stream = result.device.stream
+def _results(program: EdgeTpuProgram, result: Simulation, written: SimOutputs) -> dict[str, Any]:
+    stream, given = result.device.stream, written.names
+    ports = [Port(name, type) for name, type in program.outputs.items()]
     return {
         "stream": {"bytes": len(stream), "fnv1a64": fnv1a64(stream)},
         "doubt": result.device.doubt,
         "outputs": [
-            describe_output(Port(name, type), result.outputs[name], top, names)
-            | _sent(result.device.buffers[name].tobytes())
-            for name, type in program.outputs.items()
+            describe_output(
+                port,
+                result.outputs[port.name],
+                written.classes,
+                score_names(given, program.labels, port),
+            )
+            | _sent(result.device.buffers[port.name].tobytes())
+            for port in ports
         ],
     }
 

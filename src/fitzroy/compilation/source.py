@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UnsupportedError
@@ -16,7 +16,6 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.targets.edgetpu.partition.rules import has_quantized_activations
 from fitzroy.formats import custom_op, tflite
-from fitzroy.formats.annotations import annotated
 from fitzroy.formats.detect import FileKind
 
 
@@ -63,9 +62,7 @@ class Source:
         cls, path: str, size: int, graph: Graph, like: tflite.Model | None = None
     ) -> Source:
         """A graph as a model, with the metadata and signatures of the one that it was made of."""
-        model = export_model(graph)
-        if like is not None:
-            model = annotated(model, like)
+        model = export_model(graph, like=like)
         again = import_model(model, path=path)
         again.remarks = graph.remarks
         return cls(path, size, model, again)
@@ -92,10 +89,23 @@ class Source:
         if not passes:
             return self
         made = run_passes(self.graph, passes)
-        model = annotated(export_model(made), self.model)
+        model = export_model(made, like=self.model)
         again = import_model(model, path=self.path)
         again.remarks = made.remarks
         return replace(self, model=model, graph=again)
+
+    def labelled(self, labels: Mapping[int, str]) -> Source:
+        """The model with labels in place of any that it has.
+
+        Raises:
+            UsageError: there are too many.
+        """
+        from fitzroy.formats.labels import labelled, labels_of
+
+        model = labelled(self.model, labels)
+        graph = self.graph.copy()
+        graph.labels = labels_of(model).labels
+        return replace(self, model=model, graph=graph)
 
     @property
     def quantized(self) -> bool:

@@ -69,7 +69,7 @@ class Task:
         metrics: what is measured, keys of `METRICS`.
         against: another model that says what is right.
         images: folder of the pictures of a COCO file.
-        labels: file with the names of classes.
+        labels: file with the names of classes; empty for those that the model has.
         most: take as many examples.
         rule: what pixels become.
     """
@@ -217,8 +217,13 @@ class Work(Closing):
     def __post_init__(self) -> None:
         task = self.task
         self.metrics: tuple[Metric, ...] = tuple(METRICS[name] for name in task.metrics)
-        names = arrays.load_labels(task.labels) if task.labels else {}
-        self._numbers = {label: number for number, label in names.items()}
+        self._given = arrays.load_labels(task.labels) if task.labels else None
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Numbers of classes by their names: those that are given, or those of the model."""
+        names = self.model.graph.labels if self._given is None else self._given
+        return {label: number for number, label in names.items()}
 
     @cached_property
     def model(self) -> Opened:

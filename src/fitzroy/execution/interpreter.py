@@ -117,6 +117,11 @@ class Interpreter(Closing):
         parts = ", ".join(f"{part.title} on {part.where}" for part in self.parts)
         return f"<Interpreter of {self.path or 'a model'}: {parts}>"
 
+    @property
+    def labels(self) -> dict[int, str]:
+        """Names of the model's classes by number; empty if it has none."""
+        return dict(self.graph.labels)
+
     # --- the device ------------------------------------------------------------------------------
 
     def close(self) -> None:

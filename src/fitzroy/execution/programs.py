@@ -30,6 +30,7 @@ from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import Step
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.flat import ints
+from fitzroy.formats.labels import labels_of
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.linker.packages.container import Container, read_container
@@ -73,6 +74,7 @@ class EdgeTpuProgram:
         siblings: how many packages the file has.
         others: operators of the model that the package does not compute.
         steps: where the steps of the source's layers begin, if the model has a record of that.
+        labels: names of classes that the model has.
     """
 
     path: str
@@ -84,6 +86,7 @@ class EdgeTpuProgram:
     siblings: int = 1
     others: int = 0
     steps: tuple[Step, ...] = ()
+    labels: dict[int, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         inputs, outputs = (
@@ -145,8 +148,9 @@ class EdgeTpuProgram:
         inputs, outputs = [*main.inputs.values()], [*main.outputs.values()]
         tensors: dict[str, tflite.Tensor] = {}
         given: set[str] = set()
-        others = 0
+        others, labels = 0, dict[int, str]()
         if container.model is not None:
+            labels = labels_of(container.model).labels
             operator = custom_op.extract(container.model, name)[number]
             inputs, outputs = operator.layers(main)
             subgraphs = container.model.subgraphs or []
@@ -172,6 +176,7 @@ class EdgeTpuProgram:
             siblings=count,
             others=others,
             steps=container.steps(number),
+            labels=labels,
         )
 
     def named_by(self, path: str | os.PathLike[str]) -> EdgeTpuProgram:

@@ -103,7 +103,7 @@ class _Runner:
     Attributes:
         spec: what the test file asks.
         interpreter: the model on its device.
-        labels: file with the names of classes; empty for none.
+        labels: file with the names of classes; empty for those that the model has.
     """
 
     spec: Spec
@@ -113,7 +113,7 @@ class _Runner:
     def __post_init__(self) -> None:
         graph = self.interpreter.graph
         self._ports = tuple(Port(name, graph.type(name)) for name in graph.inputs)
-        self._names = arrays.load_labels(self.labels) if self.labels else {}
+        self._names = arrays.load_labels(self.labels) if self.labels else graph.labels
         self._ranks: dict[str, list[tuple[str, int]]] = {}
 
     def case(self, case: Case) -> Check:

@@ -98,7 +98,7 @@ class Spec:
         options: options of the compiler by name, for models that are not compiled.
         how: what to read of the model before it is compiled, or of the source.
         device: the device unless another one is asked for.
-        labels: file with the names of classes; empty for none.
+        labels: file with the names of classes; empty for those that the model has.
         rule: what pixels become; None for the usual.
         conditions: clock, host and driver of predicted times.
         limits: the most that figures may be, the least of those that are better high; by name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ def model(
     *,
     opset: int = 17,
     dtype: DType = DType.FLOAT32,
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """A serialized model with inputs of an element type and float32 outputs of any shape."""
     h = helper()
@@ -47,6 +49,7 @@ def model(
     )
     sets = [h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)]
     made = h.make_model(graph, opset_imports=sets)
+    h.set_model_props(made, dict(properties))
     return bytes(made.SerializeToString())
 
 

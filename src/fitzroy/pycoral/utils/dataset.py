@@ -7,6 +7,7 @@ import re
 
 from fitzroy.base.errors import FormatError
 from fitzroy.base.files import read_file
+from fitzroy.formats.labels import is_model, labels_of_file
 from fitzroy.tflite_runtime.errors import raising
 
 __all__ = ["read_label_file"]
@@ -19,14 +20,18 @@ def read_label_file(file_path: str | os.PathLike[str]) -> dict[int, str]:
 
     Args:
         file_path: a text with one label per line, some or all as ``number name`` or
-            ``number: name``; the others have the number of their line, counted from 0.
+            ``number: name``; the others have the number of their line, counted from 0. Or a TFLite
+            model that has names of its classes.
 
     Raises:
         UsageError: the file cannot be read; an OSError, too.
-        FormatError: it is no UTF-8 text; a ValueError, too.
+        FormatError: it is no UTF-8 text, or a model without names; a ValueError, too.
     """
     with raising(OSError):
         data = read_file(file_path)
+    if is_model(data):
+        with raising(ValueError):
+            return labels_of_file(data, os.fspath(file_path))
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
