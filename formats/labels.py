@@ -316,8 +316,8 @@ def labelled(model: tflite.Model, labels: Mapping[int, str]) -> tflite.Model:
     if last >= MOST:
         raise UsageError(f"a label of class {last}", reason=f"models have at most {MOST} classes")
     if model.archive is not None and labels_of(model).labels == labels:
-        return _declaring(model, last + 1) if FILE in model.archive.files else model
-    lines = _text([labels.get(number, _UNNAMED) for number in range(last + 1)])
+        named = [*filter(_is_named_so, model.archive.files)]
+        return _declaring(model, named[0], last + 1) if named else model
     try:
         names = _declared(model)
     except FormatError:
@@ -331,9 +331,21 @@ def labelled(model: tflite.Model, labels: Mapping[int, str]) -> tflite.Model:
             if name not in names and not _is_named_so(name) and not _has_names(content)
         }
     )
-    files = {**kept, **dict.fromkeys(names or [FILE], lines)}
-    model = replace(model, archive=Archive(files))
-    return model if names else _declaring(model, last + 1)
+    for name in names or [FILE]:
+        kept |= packed_labels(labels, name)
+    model = replace(model, archive=Archive(kept))
+    return model if names else _declaring(model, FILE, last + 1)
+
+
+def packed_labels(labels: Mapping[int, str], name: str = FILE) -> dict[str, bytes]:
+    """The packed file of labels, by its name: a line for each class.
+
+    Args:
+        labels: names by class, as `cleaned` gives them; not empty.
+        name: the name of the file.
+    """
+    lines = [labels.get(number, _UNNAMED) for number in range(max(labels) + 1)]
+    return {name: _text(lines)}
 
 
 def _declared(model: tflite.Model) -> list[str]:
@@ -421,11 +433,16 @@ def _has_names(content: bytes) -> bool:
         return False
 
 
-def _declaring(model: tflite.Model, classes: int) -> tflite.Model:
-    """A model whose metadata declare the file of labels, if it has no metadata.
+def _declaring(model: tflite.Model, file: str, classes: int) -> tflite.Model:
+    """A model whose metadata declare a packed file to be labels, if it has no metadata.
 
     The labels belong to outputs with an element per class, or with the classes of boxes; to the
     model, where the classes are elsewhere.
+
+    Args:
+        model: the model.
+        file: name of the packed file.
+        classes: how many lines it has.
     """
     if _entry(model) is not None:
         return model
@@ -449,11 +466,11 @@ def _declaring(model: tflite.Model, classes: int) -> tflite.Model:
         for side in (main.inputs, main.outputs)
     )
     for place, kind in kinds.items():
-        outputs[place].associated_files = [_file(kind)]
+        outputs[place].associated_files = [_file(file, kind)]
     graph = tflite_metadata.SubGraphMetadata(
         input_tensor_metadata=inputs,
         output_tensor_metadata=outputs,
-        associated_files=None if kinds else [_file(FileType.TENSOR_VALUE_LABELS)],
+        associated_files=None if kinds else [_file(file, FileType.TENSOR_VALUE_LABELS)],
     )
     table = tflite_metadata.ModelMetadata(
         subgraph_metadata=[graph], min_parser_version=tflite_metadata.PARSER
@@ -468,5 +485,5 @@ def _declaring(model: tflite.Model, classes: int) -> tflite.Model:
     )
 
 
-def _file(kind: FileType) -> AssociatedFile:
-    return AssociatedFile(name=FILE, description="Names of classes.", type=int(kind))
+def _file(name: str, kind: FileType) -> AssociatedFile:
+    return AssociatedFile(name=name, description="Names of classes.", type=int(kind))

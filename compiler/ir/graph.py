@@ -117,6 +117,8 @@ class Graph:
         outputs: names of the values that go out.
         remarks: what the user should know of the model that it was made of.
         labels: names of the classes that it tells apart, by number; empty if they are not known.
+        files: other files that belong to the model, by name, such as vocabularies; TFLite models
+            have them packed behind their tables.
     """
 
     def __init__(self, name: str) -> None:
@@ -125,6 +127,7 @@ class Graph:
         self.outputs: list[str] = []
         self.remarks: list[Diagnostic] = []
         self.labels: dict[int, str] = {}
+        self.files: dict[str, bytes] = {}
         self._values: dict[str, Value] = {}
         self._producer: dict[str, str] = {}
         # Sets that are never changed, so that copies may share them.
@@ -427,7 +430,7 @@ class Graph:
         """An independent copy; values and nodes are shared because they never change."""
         other = Graph(self.name)
         other.inputs, other.outputs = list(self.inputs), list(self.outputs)
-        other.remarks, other.labels = list(self.remarks), dict(self.labels)
+        other.take_notes(self)
         other._values = dict(self._values)
         # What holds in this graph holds in the copy: no node has to be checked again.
         other._producer = dict(self._producer)
@@ -435,6 +438,11 @@ class Graph:
         other._nodes, other._serials = dict(self._nodes), dict(self._serials)
         other._serial, other._order = self._serial, self._order
         return other
+
+    def take_notes(self, source: Graph) -> None:
+        """Take over what is known beside values and nodes of the graph that this is made of."""
+        self.remarks = list(source.remarks)
+        self.labels, self.files = dict(source.labels), dict(source.files)
 
     def cut(self, outputs: Sequence[str]) -> Graph:
         """A copy that computes only the given values.

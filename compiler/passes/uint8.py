@@ -40,7 +40,7 @@ def _is_quint8(type: TensorType) -> bool:
 def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
     filters = _filters(graph)
     result = Graph(graph.name)
-    result.remarks, result.labels = list(graph.remarks), dict(graph.labels)
+    result.take_notes(graph)
     taken = {*graph.values, *(node.name for node in graph.nodes())}
 
     def fresh(stem: str) -> str:

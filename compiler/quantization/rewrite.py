@@ -55,7 +55,7 @@ class _Rewriter:
         self.source, self.scheme = source, scheme
         self.parameters, self.borders = parameters, borders
         self.result = Graph(source.name)
-        self.result.remarks, self.result.labels = list(source.remarks), dict(source.labels)
+        self.result.take_notes(source)
         self.integers: dict[str, str] = {}
         """Names of the int8 forms of the source's values."""
         self.reals: dict[str, str] = {}

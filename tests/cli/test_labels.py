@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -71,6 +73,26 @@ def test_onnx_metadata_goes_all_the_way(fitzroy: Run, tmp_path: Path) -> None:
         assert labels(Path("e.tflite")) == wanted
     assert fitzroy("compile", "q.tflite", "-q", "-o", "f.tflite").code == 0
     assert labels(Path("f.tflite")) == wanted
+    for name in ("c.tflite", "e.tflite", "f.tflite"):
+        # Ultralytics' programs take the first file for a dictionary of what the model is.
+        with zipfile.ZipFile(name) as archive:
+            assert archive.namelist() == ["metadata.json", "labels.txt"]
+            text = archive.read("metadata.json").decode()
+        found = ast.literal_eval(text)
+        assert found == json.loads(text)
+        assert (found["task"], found["stride"]) == ("classify", "1")
+        assert ast.literal_eval(found["names"]) == wanted
+
+
+def test_other_files_go_with_the_labels(fitzroy: Run, digits: Path) -> None:
+    graph = api.load(digits)
+    graph.files = {"vocab.txt": b"a\nb\n"}
+    graph.labels = {0: "zero"}
+    Path("with.tflite").write_bytes(tflite.write_model(export_model(graph)))
+    assert fitzroy("compile", "with.tflite", "-o", "e.tflite", "-q").code == 0
+    for name in ("with.tflite", "e.tflite"):
+        assert api.load(name).files == {"vocab.txt": b"a\nb\n", "labels.txt": b"zero\n"}
+        assert api.load(name).labels == {0: "zero"}
 
 
 def test_text_that_is_no_list_of_names_is_remarked_on(fitzroy: Run, tmp_path: Path) -> None:
@@ -83,6 +105,14 @@ def test_text_that_is_no_list_of_names_is_remarked_on(fitzroy: Run, tmp_path: Pa
     assert "--labels FILE" in result.err
     assert labels(Path("e.tflite")) == {}
     assert "names of classes are left out" in fitzroy("inspect", path).err
+
+
+def test_metadata_that_are_no_text_are_remarked_on(tmp_path: Path) -> None:
+    path = onnx_classifier(tmp_path / "c.onnx", "{0: 'cat', 1: 'dog', 2: 'bird'}")
+    path.write_bytes(path.read_bytes().replace(b"'cat'", b"'c\xfft'"))
+    graph = api.load(path)
+    assert (graph.labels, graph.files) == ({}, {})
+    assert [remark.code for remark in graph.remarks] == ["labels"]
 
 
 def test_compiling_with_labels_adds_only_what_is_packed(

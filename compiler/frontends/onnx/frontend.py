@@ -50,7 +50,7 @@ class OnnxFrontend(Frontend):
             graph = step.run(graph)
         graph = LegalizeUint8().run(graph) if _is_mixed(graph) else graph
         found = reader.labels(proto)
-        graph.labels = found.labels
+        graph.labels, graph.files = found.labels, reader.files(proto, found)
         graph.remarks += found.remarks(path or graph.name)
         return graph
 

@@ -6,6 +6,7 @@ versions of operator sets.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -97,6 +98,31 @@ def labels(model: ModelProto) -> Found:
             except FormatError as error:
                 return Found({}, (f"metadata {entry.key!r}: {error.what}",))
     return Found({})
+
+
+_MOST_METADATA = 1 << 20
+"""Most characters of metadata that go into other files."""
+
+
+def files(model: ModelProto, found: Found) -> dict[str, bytes]:
+    """What a TFLite model is to have packed of a model's metadata.
+
+    Of exports of Ultralytics, that is the same metadata as in its exports to TFLite, with which its
+    programs load them: they read the first packed file.
+
+    Args:
+        model: the model.
+        found: its labels.
+    """
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    text = all(isinstance(item, str) for pair in entries.items() for item in pair)
+    if not found.labels or "task" not in entries or not text:
+        return {}
+    from fitzroy.formats.labels import packed_labels
+
+    data = json.dumps(entries, indent=2).encode()
+    metadata = {"metadata.json": data} if len(data) <= _MOST_METADATA else {}
+    return {**metadata, **packed_labels(found.labels)}
 
 
 def _names(body: GraphProto | FunctionProto) -> Iterator[str]:

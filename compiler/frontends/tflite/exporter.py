@@ -32,7 +32,7 @@ _INT8_VERSIONS = {
 def export_model(
     graph: Graph, *, description: str = "", like: tflite.Model | None = None
 ) -> tflite.Model:
-    """A TFLite model that computes a graph, with its labels.
+    """A TFLite model that computes a graph, with its labels and other files.
 
     Args:
         graph: the graph.
@@ -46,10 +46,12 @@ def export_model(
     model = _Exporter(graph, description).model()
     if like is not None:
         model = annotated(model, like)
-    if graph.labels:
-        # Few models have labels.
+    if graph.labels or graph.files:
+        # Few models have any.
+        from fitzroy.formats.archive import Archive
         from fitzroy.formats.labels import labelled
 
+        model.archive = model.archive or Archive(graph.files)
         model = labelled(model, graph.labels)
     return model
 

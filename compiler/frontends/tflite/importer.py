@@ -74,7 +74,7 @@ def import_model(
         from fitzroy.formats.labels import labels_of
 
         found = labels_of(model)
-        graph.labels = found.labels
+        graph.labels, graph.files = found.labels, dict(model.archive.files)
         graph.remarks += found.remarks(path or graph.name)
     return graph
 

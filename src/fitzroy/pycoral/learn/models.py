@@ -25,7 +25,7 @@ QUANTIZED: dict[int, Byte] = {
 
 
 def read_prototype(path: str | os.PathLike[str]) -> tflite.Model:
-    """The model of a file, without signatures, which name tensors that will change.
+    """The model of a file, without signatures and labels, of tensors and classes that will change.
 
     Raises:
         ArgumentError: the file cannot be read; a ValueError.
@@ -39,7 +39,7 @@ def read_prototype(path: str | os.PathLike[str]) -> tflite.Model:
             f"Failed to open file: {name}", reason=error.what, hint=error.hint
         ) from error
     with raising(ValueError):
-        return replace(tflite.read_model(data, name), signature_defs=None)
+        return replace(tflite.read_model(data, name), signature_defs=None, archive=None)
 
 
 def main_graph(model: tflite.Model) -> tflite.SubGraph:
