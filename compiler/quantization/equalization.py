@@ -47,6 +47,9 @@ _PACE = 0.1
 _SHARPNESS = 12.0
 """How close the mean of reaches, of this power, is to the largest."""
 
+_LEAST = 1e-30
+"""Reaches count as at least this, so that they can be divided by."""
+
 _LEVELS = 255
 _FILTER_LEVELS = 127
 
@@ -260,8 +263,15 @@ class _Filter:
 
 
 def _reach(statistics: Statistics) -> Doubles:
-    """How far the channels of an activation go."""
-    return np.maximum(statistics.reach.astype(np.float64), 1e-30)
+    """How far the channels of an activation go.
+
+    A channel that is 0 on all samples may be large on others. It counts as if it went as far as
+    half of the channels that are not.
+    """
+    reach = statistics.reach.astype(np.float64)
+    live = reach[reach > 0]
+    usual = float(np.median(live)) if live.size else _LEAST
+    return np.maximum(np.where(reach > 0, reach, usual), _LEAST)
 
 
 def _unseen(statistics: Statistics) -> Doubles:
@@ -269,10 +279,12 @@ def _unseen(statistics: Statistics) -> Doubles:
 
     A channel that went much further on one sample than on most may go further still. With this
     allowance, EfficientNet-Lite0 has 20.7 instead of 13.2 dB of signal to noise on photographs that
-    it was not calibrated on.
+    it was not calibrated on. A channel that is 0 on all samples may go anywhere: otherwise,
+    MobileNet v2 has 19.9 instead of 23.2 dB on such photographs.
     """
     reach = statistics.high.astype(np.float64)
-    return reach * reach / np.maximum(statistics.typical, 1e-30)
+    allowed = reach * reach / np.maximum(statistics.typical, _LEAST)
+    return np.where(reach > 0, allowed, np.inf)
 
 
 def _groups(graph: Graph) -> tuple[list[list[str]], set[str]]:

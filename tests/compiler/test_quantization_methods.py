@@ -231,6 +231,24 @@ def test_channels_that_vary_between_samples_saturate_later() -> None:
     assert (uneven[1:] > 6 * even[1:]).all()
 
 
+@pytest.mark.parametrize("activation", [Activation.RELU, Activation.RELU6])
+def test_channels_that_no_sample_activates_do_not_saturate_later(activation: Activation) -> None:
+    """What a channel reaches that is 0 on all samples is unknown: it may go as far as others."""
+    rng = np.random.default_rng(7)
+    graph = Graph("asleep")
+    graph.add_input("x", real(1, 6, 6, 4))
+    kernel = normal(rng, 6, 1, 1, 4)
+    # The last output channel sees nothing but the last input channel.
+    kernel[:, ..., 3], kernel[5] = 0, np.array([0, 0, 0, 1], np.float32)
+    hidden = conv(graph, "x", kernel, activation)
+    graph.outputs = [conv(graph, hidden, normal(rng, 3, 1, 1, 6))]
+    unseen = [{"x": normal(rng, 1, 6, 6, 4)} for _ in range(8)]
+    samples = [{"x": sample["x"] * np.float32([1, 1, 1, 0])} for sample in unseen]
+    model = quantize_model(graph, samples, replace(PLAIN, equalize=True), known={"x": (-4, 4)})
+    (off,) = compare(graph, model.graph, unseen).outputs.values()
+    assert off.decibels > 25
+
+
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU, Activation.RELU6])
 def test_scaled_channels_compute_the_same_and_lose_less(activation: Activation) -> None:
     graph, samples = chain([1, 0.5, 0.1, 0.02, 1, 0.03], activation)
