@@ -243,7 +243,8 @@ def test_channels_that_no_sample_activates_do_not_saturate_later(activation: Act
     hidden = conv(graph, "x", kernel, activation)
     graph.outputs = [conv(graph, hidden, normal(rng, 3, 1, 1, 6))]
     unseen = [{"x": normal(rng, 1, 6, 6, 4)} for _ in range(8)]
-    samples = [{"x": sample["x"] * np.float32([1, 1, 1, 0])} for sample in unseen]
+    seen = np.array([1, 1, 1, 0], np.float32)
+    samples = [{"x": sample["x"] * seen} for sample in unseen]
     model = quantize_model(graph, samples, replace(PLAIN, equalize=True), known={"x": (-4, 4)})
     (off,) = compare(graph, model.graph, unseen).outputs.values()
     assert off.decibels > 25
