@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any
+
+from fitzroy.base.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,30 @@ def option(default: Any, help: str, *, metavar: str = "", short: str = "") -> An
         short: a name of one letter, with its dash.
     """
     return field(default=default, metadata={"option": Declared(help, metavar, short)})
+
+
+def choose(options: Any) -> None:
+    """Let choices be members of their enumerations, where a script gives their values.
+
+    Classes of options call this when they are made: `Effort.FAST` and "fast" are the same then.
+
+    Args:
+        options: frozen options, whose defaults say which fields are choices.
+
+    Raises:
+        UsageError: there is no such choice.
+    """
+    for item in fields(options):
+        kind, value = type(item.default), getattr(options, item.name)
+        if not issubclass(kind, StrEnum) or isinstance(value, kind):
+            continue
+        choices = [member.value for member in kind]
+        if value not in choices:
+            name = item.name.replace("_", "-")
+            raise UsageError(
+                f"--{name} is one of {', '.join(choices)}", reason=f"{value!r} is given"
+            )
+        object.__setattr__(options, item.name, kind(value))
 
 
 def declared(metadata: Mapping[str, Any]) -> Declared | None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from fitzroy.base.errors import UsageError
-from fitzroy.base.options import option
+from fitzroy.base.options import choose, option
 from fitzroy.base.types import DType
 
 MOST_PARTS = 16
@@ -131,6 +131,9 @@ class QuantizeOptions:
         "and the Edge TPU computes them at once; other hardware computes them in float32. "
         "[dim]default: only when compiling for the Edge TPU[/dim]",
     )
+
+    def __post_init__(self) -> None:
+        choose(self)
 
     def check(self) -> None:
         """Refuse values that mean nothing.

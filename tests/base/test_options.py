@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import pytest
 import typer
 
-from fitzroy.base.options import declared, given, option
+from fitzroy.base.errors import UsageError
+from fitzroy.base.options import choose, declared, given, option
 from fitzroy.cli.groups import grouped
 
 
@@ -58,3 +60,26 @@ def test_parameters_without_declaration_are_refused() -> None:
 
     with pytest.raises(TypeError, match="name is no option"):
         grouped(verb)
+
+
+class Pace(StrEnum):
+    SLOW = "slow"
+    FAST = "fast"
+
+
+@dataclass(frozen=True)
+class Choices:
+    panel: ClassVar[str] = "Panel"
+
+    walking_pace: Pace = option(Pace.SLOW, "How fast.")
+
+    def __post_init__(self) -> None:
+        choose(self)
+
+
+def test_choices_may_be_given_by_their_values() -> None:
+    assert Choices("fast").walking_pace is Pace.FAST  # type: ignore[arg-type]
+    assert given(Choices("fast")) == ["walking-pace"]  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="--walking-pace is one of slow, fast") as caught:
+        Choices("faster")  # type: ignore[arg-type]
+    assert caught.value.reason == "'faster' is given"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from fitzroy.base.errors import UsageError
-from fitzroy.base.options import given, option
+from fitzroy.base.options import choose, given, option
 from fitzroy.compiler.ops.detections import MOST
 
 
@@ -71,6 +71,9 @@ class HeadOptions:
         "[dim]default: derived from the structure of the head[/dim]",
         metavar="SCHEME|FILE",
     )
+
+    def __post_init__(self) -> None:
+        choose(self)
 
     def check(self) -> None:
         """Refuse values that mean nothing.
