@@ -6,9 +6,10 @@ is a value: a stage that decides more about it makes another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Changes,
     Division,
     Image,
+    Interval,
     Placed,
     Remote,
     TiledAxis,
@@ -258,19 +260,32 @@ def _by_windows(layer: Layer) -> bool:
 def _asked(shape: Sequence[int], read: Sequence[strips.Region]) -> list[Division]:
     """How tiles divide what the host is asked for of an input, along rows and columns.
 
-    That is all that any layer reads, or else one element.
+    That is all that any layer reads, or else one element. Tiles divide the whole input where
+    what lies between their part and what they read is more: they would wait for it.
 
     Args:
         shape: its shape.
         read: what tiles need of it, by reader.
     """
     found: list[Division] = []
-    for axis, extent in enumerate(shape[1:3]):
-        needed = [interval for region in read for interval in region[axis]]
-        inside = [(max(begin, 0), min(end, extent)) for begin, end in needed]
-        begin, end = hull(inside)
-        found.append(Within((begin, max(end, begin + 1))))
+    for axis, (extent, parts) in enumerate(zip(shape[1:3], (ROWS, COLUMNS), strict=True)):
+        needs = [region[axis] for region in read]
+        begin, end = hull(_clipped(chain.from_iterable(needs), extent))
+        division = Within((begin, max(end, begin + 1)))
+        tiled = TiledAxis.of(extent, parts, needs, division)
+        spans = [
+            (min(owned[0], window[0]), max(owned[1], window[1]))
+            for owned, window in zip(tiled.owned, tiled.window, strict=True)
+            if window[0] < window[1]
+        ]
+        known = hull(_clipped(spans, extent)) == division.interval
+        found.append(division if known else split)
     return found
+
+
+def _clipped(intervals: Iterable[Interval], extent: int) -> list[Interval]:
+    """Intervals without what is outside of an axis."""
+    return [(max(begin, 0), min(end, extent)) for begin, end in intervals]
 
 
 def _region(layered: Layered, reader: Layer, index: int, division: Division) -> strips.Region:
