@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeVar
 
 from fitzroy.base.errors import UnsupportedError, UsageError
@@ -38,13 +38,20 @@ def of_arrays(arrays: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
         arrays: by name or number of the input; slashes in names may be underscores.
         names: names of the inputs.
     """
-    found = {}
-    for number, name in enumerate(names):
-        for key in (name, name.replace("/", "_"), str(number)):
-            if key in arrays:
-                found[name] = arrays[key]
-                break
-    return found
+    keys = {name: key_of(arrays, name, number) for number, name in enumerate(names)}
+    return {name: arrays[key] for name, key in keys.items() if key is not None}
+
+
+def key_of(arrays: Container[str], name: str, number: int) -> str | None:
+    """The name of the array that is for an input; None if there is none.
+
+    Args:
+        arrays: names of arrays.
+        name: the input's name, in which numpy's archives have underscores for slashes.
+        number: the input's number, which may be in the place of its name.
+    """
+    keys = (name, name.replace("/", "_"), str(number))
+    return next((key for key in keys if key in arrays), None)
 
 
 def fits(shape: Shape, extents: Sequence[int | None]) -> bool:

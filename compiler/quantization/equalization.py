@@ -265,8 +265,8 @@ class _Filter:
 def _reach(statistics: Statistics) -> Doubles:
     """How far the channels of an activation go.
 
-    A channel that is 0 on all samples may be large on others. It counts as if it went as far as
-    half of the channels that are not.
+    A channel that is 0 on all samples may be large on others. It counts as if it went as far as the
+    median of the channels that are not.
     """
     reach = statistics.reach.astype(np.float64)
     live = reach[reach > 0]

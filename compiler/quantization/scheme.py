@@ -162,28 +162,34 @@ class _Chooser:
         Narrow ones are, of which something else is computed as well: also of what has to have the
         same quantization, such as the other half of an image that is split.
         """
-        (result,) = results_of(self.graph, node) or (None,)
-        if result is None:
-            return
         sets, operands = self.groups.members(), dict(self.operands[node.name])
         parts = {index: sets[self.groups.find(key)] for index, key in operands.items()}
-        # Those of integers, such as indices, have no range.
-        widths = {index: self.width(members) for index, members in parts.items()}
+        spans = {index: self.span(members) for index, members in parts.items()}
+        widths = {index: high - low for index, (low, high) in spans.items()}
         widest = max(widths.values(), default=0.0)
         for index, members in parts.items():
             if widths[index] < _NARROW * widest and self.is_computed_with(members, node):
                 name, operands[index] = operands[index], (node.name, index)
                 self.ranges[node.name, index] = self.ranges.get(name, (0.0, 0.0))
         self.operands[node.name] = operands
-        self.groups.join(result, *operands.values())
+        self.groups.join(*results_of(self.graph, node), *operands.values())
 
-    def width(self, members: Sequence[Key]) -> float:
-        """How much 8 bits hold that have one quantization."""
-        extents = [self.ranges.get(key, (0.0, 0.0)) for key in members]
-        return max(max(high, 0.0) for _, high in extents) - min(min(x, 0.0) for x, _ in extents)
+    def span(self, members: Sequence[Key]) -> Range:
+        """The smallest range that has 0 and all of some activations."""
+        low, high = 0.0, 0.0
+        for key in members:
+            first, last = self.ranges.get(key, (0.0, 0.0))
+            low, high = min(low, first), max(high, last)
+        return low, high
 
     def is_computed_with(self, members: Sequence[Key], node: Node) -> bool:
-        """Whether others than a concatenation take values to results in other quantizations."""
+        """Whether activations that share a quantization are outputs, or read by other operators.
+
+        Args:
+            members: the activations.
+            node: a concatenation. It does not count, and neither does what gives a member, such as
+                the split of an image.
+        """
         names = {key for key in members if isinstance(key, str)}
         readers = (reader for name in names for reader in self.graph.consumers(name))
         return any(
@@ -200,10 +206,7 @@ class _Chooser:
 
     def quantization(self, members: Sequence[Key]) -> Quantization:
         fixed = {self.fixed[key] for key in members if isinstance(key, str) and key in self.fixed}
-        low, high = 0.0, 0.0
-        for key in members:
-            first, last = self.ranges.get(key, (0.0, 0.0))
-            low, high = min(low, first), max(high, last)
+        low, high = self.span(members)
         if len(fixed) == 1:
             (quantization,) = fixed
             # The fixed ranges of the specification end one step before 1.

@@ -45,13 +45,13 @@ class Builder:
         origin: where the next nodes come from.
         keeps_integers: whether constant integers that stand for real numbers stay integers, for
             passes that want them.
-        left_real: names of results of operators that would round their operands.
+        left_real: number of operators that would round their operands, and do not here.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.keeps_integers = True
-        self.left_real: list[str] = []
+        self.left_real = 0
         self.stem = ""
         self.origin: Origin | None = None
         self._constants: dict[tuple[int, Shape, Shape], tuple[str, Array]] = {}

@@ -214,8 +214,7 @@ class _Importer:
                 hint=_remedy(proto) or (HINT if self.stated else ""),
             )
         if self.build.left_real:
-            count = len(self.build.left_real)
-            self.result.remarks.append(left_real(count, self.result.name))
+            self.result.remarks.append(left_real(self.build.left_real, self.result.name))
         if self.chosen_from:
             self.result.remarks.append(choice_left_out(proto, scope.constant))
         self.name_outputs(found)

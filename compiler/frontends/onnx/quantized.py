@@ -311,7 +311,7 @@ def real_product(op: Operation) -> Tensor:
     """Product of real numbers, which integers may stand for, and of integer weights."""
     build, x = op.build, op.input(0)
     if op.optional(2) is None:
-        build.left_real.append(op.outputs[0])
+        build.left_real += 1
     else:
         x = dequantized(build, x, op.input(2), op.optional(3))
     axis = 0 if op.name == "Conv" else -1
@@ -323,7 +323,7 @@ def real_product(op: Operation) -> Tensor:
 def dynamic_product(op: Operation) -> Tensor:
     """Matrix product with integers and an offset; its first operand is not rounded here."""
     build = op.build
-    build.left_real.append(op.outputs[0])
+    build.left_real += 1
     weights = dequantized(build, op.input(1), op.input(2), op.optional(3), -1)
     result = product(build, op.input(0), weights)
     bias = op.optional(4)

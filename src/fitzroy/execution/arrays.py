@@ -21,6 +21,7 @@ from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.frontends.shapes import key_of
 from fitzroy.formats import npy
 
 if TYPE_CHECKING:
@@ -180,17 +181,17 @@ def members(arrays: Mapping[str, Array], names: Mapping[int, str], path: str) ->
     """
     found = {}
     for number, name in names.items():
-        keys = [key for key in (name, name.replace("/", "_"), str(number)) if key in arrays]
-        if len(names) == len(arrays) == 1:
-            keys += arrays
-        if not keys:
+        key = key_of(arrays, name, number)
+        if key is None and len(names) == len(arrays) == 1:
+            (key,) = arrays
+        if key is None:
             raise UsageError(
                 f"no array for input {name!r}" if name else f"no array for input {number}",
                 reason=f"the archive has {', '.join(map(repr, arrays)) or 'none'}",
                 where=path,
                 hint="name arrays after inputs, as in numpy.savez(file, name=array)",
             )
-        found[number] = arrays[keys[0]]
+        found[number] = arrays[key]
     return found
 
 

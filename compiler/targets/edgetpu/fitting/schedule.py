@@ -245,7 +245,7 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             ]
             division: Division = alike if name in doubled else split
             divisions = [division, division]
-            windows = recipes.asked and layer.received
+            windows = recipes.partial_inputs and layer.received
             if windows and all(_by_windows(one) for one, _ in readers.get(name, [])):
                 divisions = _asked(layered.type(name).shape, read)
             found[name] = _image(layered, layer, read, divisions)
@@ -260,8 +260,9 @@ def _by_windows(layer: Layer) -> bool:
 def _asked(shape: Sequence[int], read: Sequence[strips.Region]) -> list[Division]:
     """How tiles divide what the host is asked for of an input, along rows and columns.
 
-    That is all that any layer reads, or else one element. Tiles divide the whole input where
-    what lies between their part and what they read is more: they would wait for it.
+    That is from the first to the last element that any layer reads, or one element if none reads
+    any. If the window of a tile, with what lies between it and the tile's own part, goes further,
+    tiles divide the whole input: that tile would wait for elements that no other has.
 
     Args:
         shape: its shape.

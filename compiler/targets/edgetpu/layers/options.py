@@ -19,17 +19,17 @@ class Recipes:
         cost: share of a model's cycles that forms of published programs may cost.
         both: whether weights may come on both channels of the ring at the same time.
         together: whether an instruction may take the short messages of several tiles.
-        asked: whether the host may be asked for less of an input than all of it.
+        partial_inputs: whether the host may be asked for a part of an input.
     """
 
     patches: bool = True
     cost: float = 0.03
     both: bool = True
     together: bool = True
-    asked: bool = True
+    partial_inputs: bool = True
 
 
-PUBLISHED = Recipes(patches=False, cost=math.inf, both=False, together=False, asked=False)
+PUBLISHED = Recipes(patches=False, cost=math.inf, both=False, together=False, partial_inputs=False)
 """What published programs do."""
 
 
@@ -116,8 +116,11 @@ class Options:
         """The ways to compute layers that the options allow."""
         if self.conservative:
             return PUBLISHED
-        cost, whole = self.search.published / 1000, self.confirmed is not None
-        return Recipes(cost=cost, both=self.both, asked=not whole)
+        return Recipes(
+            cost=self.search.published / 1000,
+            both=self.both,
+            partial_inputs=self.confirmed is None,
+        )
 
     @property
     def copied_bytes(self) -> int:
